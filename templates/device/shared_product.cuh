@@ -13,14 +13,15 @@ namespace kiln {
 
 /// Whether there is an instruction for 8 · kTiles columns here.
 template <int kTiles>
-inline constexpr bool kIsProductOf = kTiles == 1 || kTiles == 2 || (kTiles % 4 == 0 && kTiles <= 32);
+inline constexpr bool kIsProductOf = kTiles == 1 || (kTiles % 2 == 0 && kTiles <= 32);
 
 #if defined(__CUDACC__)
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 #define KILN_SUMS(TILE)                                                                                                \
   "+f"(s[TILE].values[0]), "+f"(s[TILE].values[1]), "+f"(s[TILE].values[2]), "+f"(s[TILE].values[3])
-#define KILN_SUMS_32(TILE) KILN_SUMS(TILE), KILN_SUMS(TILE + 1), KILN_SUMS(TILE + 2), KILN_SUMS(TILE + 3)
+#define KILN_SUMS_16(TILE) KILN_SUMS(TILE), KILN_SUMS(TILE + 1)
+#define KILN_SUMS_32(TILE) KILN_SUMS_16(TILE), KILN_SUMS_16(TILE + 2)
 #define KILN_PRODUCT(COLS, REGISTERS, A, B, ADDS, TYPE, ...)                                                           \
   asm volatile("{.reg .pred adds; setp.ne.b32 adds, %" ADDS ", 0;\n"                                                   \
                "wgmma.mma_async.sync.aligned.m64n" COLS "k16.f32.%" TYPE ".%" TYPE " {" REGISTERS "}, %" A ", %" B     \
@@ -30,21 +31,20 @@ inline constexpr bool kIsProductOf = kTiles == 1 || kTiles == 2 || (kTiles % 4 =
 #define KILN_REGISTERS_8 "%0, %1, %2, %3"
 #define KILN_REGISTERS_16 KILN_REGISTERS_8 ", %4, %5, %6, %7"
 #define KILN_REGISTERS_32 KILN_REGISTERS_16 ", %8, %9, %10, %11, %12, %13, %14, %15"
-#define KILN_REGISTERS_64                                                                                              \
-  KILN_REGISTERS_32 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define KILN_REGISTERS_96                                                                                              \
-  KILN_REGISTERS_64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define KILN_REGISTERS_128                                                                                             \
-  KILN_REGISTERS_96 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define KILN_REGISTERS_160                                                                                             \
-  KILN_REGISTERS_128 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
-#define KILN_REGISTERS_192                                                                                             \
-  KILN_REGISTERS_160 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define KILN_REGISTERS_224                                                                                             \
-  KILN_REGISTERS_192 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
-#define KILN_REGISTERS_256                                                                                             \
-  KILN_REGISTERS_224 ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "    \
-                     "%127"
+#define KILN_REGISTERS_48 KILN_REGISTERS_32 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define KILN_REGISTERS_64 KILN_REGISTERS_48 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define KILN_REGISTERS_80 KILN_REGISTERS_64 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define KILN_REGISTERS_96 KILN_REGISTERS_80 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define KILN_REGISTERS_112 KILN_REGISTERS_96 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define KILN_REGISTERS_128 KILN_REGISTERS_112 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define KILN_REGISTERS_144 KILN_REGISTERS_128 ", %64, %65, %66, %67, %68, %69, %70, %71"
+#define KILN_REGISTERS_160 KILN_REGISTERS_144 ", %72, %73, %74, %75, %76, %77, %78, %79"
+#define KILN_REGISTERS_176 KILN_REGISTERS_160 ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define KILN_REGISTERS_192 KILN_REGISTERS_176 ", %88, %89, %90, %91, %92, %93, %94, %95"
+#define KILN_REGISTERS_208 KILN_REGISTERS_192 ", %96, %97, %98, %99, %100, %101, %102, %103"
+#define KILN_REGISTERS_224 KILN_REGISTERS_208 ", %104, %105, %106, %107, %108, %109, %110, %111"
+#define KILN_REGISTERS_240 KILN_REGISTERS_224 ", %112, %113, %114, %115, %116, %117, %118, %119"
+#define KILN_REGISTERS_256 KILN_REGISTERS_240 ", %120, %121, %122, %123, %124, %125, %126, %127"
 
 /// Where an operand of products lies in shared memory, as instructions take it: in a loop over operands that lie one
 /// behind the other, the next one is an addition away.
@@ -74,7 +74,7 @@ private:
 template <class T, int kMostRows = 64, int kTiles>
 KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedOperand a, SharedOperand b, u32 offset,
                                     bool adds, int = kMostRows, int = 8 * kTiles, Site = Site::current()) {
-  static_assert(kIsProductOf<kTiles>, "8 or 16 columns, or a multiple of 32 up to 256");
+  static_assert(kIsProductOf<kTiles>, "8 columns, or a multiple of 16 up to 256");
   static_assert(kMostRows % 8 == 0 && kMostRows <= 64, "groups of 8 rows");
   const u64 left = (a + offset).descriptor(kMostRows == 8 ? 0 : kWarpgroupTileAlignment);
   const u64 right = (b + offset).descriptor(kWarpgroupTileAlignment);
@@ -82,25 +82,45 @@ KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedOperand a
   if constexpr (kTiles == 1)
     KILN_PRODUCT("8", KILN_REGISTERS_8, "4", "5", "6", "7", KILN_SUMS(0));
   else if constexpr (kTiles == 2)
-    KILN_PRODUCT("16", KILN_REGISTERS_16, "8", "9", "10", "11", KILN_SUMS(0), KILN_SUMS(1));
+    KILN_PRODUCT("16", KILN_REGISTERS_16, "8", "9", "10", "11", KILN_SUMS_16(0));
   else if constexpr (kTiles == 4)
     KILN_PRODUCT("32", KILN_REGISTERS_32, "16", "17", "18", "19", KILN_SUMS_32(0));
+  else if constexpr (kTiles == 6)
+    KILN_PRODUCT("48", KILN_REGISTERS_48, "24", "25", "26", "27", KILN_SUMS_32(0), KILN_SUMS_16(4));
   else if constexpr (kTiles == 8)
     KILN_PRODUCT("64", KILN_REGISTERS_64, "32", "33", "34", "35", KILN_SUMS_32(0), KILN_SUMS_32(4));
+  else if constexpr (kTiles == 10)
+    KILN_PRODUCT("80", KILN_REGISTERS_80, "40", "41", "42", "43", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_16(8));
   else if constexpr (kTiles == 12)
     KILN_PRODUCT("96", KILN_REGISTERS_96, "48", "49", "50", "51", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8));
+  else if constexpr (kTiles == 14)
+    KILN_PRODUCT("112", KILN_REGISTERS_112, "56", "57", "58", "59", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8),
+                 KILN_SUMS_16(12));
   else if constexpr (kTiles == 16)
     KILN_PRODUCT("128", KILN_REGISTERS_128, "64", "65", "66", "67", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8),
                  KILN_SUMS_32(12));
+  else if constexpr (kTiles == 18)
+    KILN_PRODUCT("144", KILN_REGISTERS_144, "72", "73", "74", "75", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8),
+                 KILN_SUMS_32(12), KILN_SUMS_16(16));
   else if constexpr (kTiles == 20)
     KILN_PRODUCT("160", KILN_REGISTERS_160, "80", "81", "82", "83", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8),
                  KILN_SUMS_32(12), KILN_SUMS_32(16));
+  else if constexpr (kTiles == 22)
+    KILN_PRODUCT("176", KILN_REGISTERS_176, "88", "89", "90", "91", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8),
+                 KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_16(20));
   else if constexpr (kTiles == 24)
     KILN_PRODUCT("192", KILN_REGISTERS_192, "96", "97", "98", "99", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8),
                  KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_32(20));
+  else if constexpr (kTiles == 26)
+    KILN_PRODUCT("208", KILN_REGISTERS_208, "104", "105", "106", "107", KILN_SUMS_32(0), KILN_SUMS_32(4),
+                 KILN_SUMS_32(8), KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_32(20), KILN_SUMS_16(24));
   else if constexpr (kTiles == 28)
     KILN_PRODUCT("224", KILN_REGISTERS_224, "112", "113", "114", "115", KILN_SUMS_32(0), KILN_SUMS_32(4),
                  KILN_SUMS_32(8), KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_32(20), KILN_SUMS_32(24));
+  else if constexpr (kTiles == 30)
+    KILN_PRODUCT("240", KILN_REGISTERS_240, "120", "121", "122", "123", KILN_SUMS_32(0), KILN_SUMS_32(4),
+                 KILN_SUMS_32(8), KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_32(20), KILN_SUMS_32(24),
+                 KILN_SUMS_16(28));
   else if constexpr (kTiles == 32)
     KILN_PRODUCT("256", KILN_REGISTERS_256, "128", "129", "130", "131", KILN_SUMS_32(0), KILN_SUMS_32(4),
                  KILN_SUMS_32(8), KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_32(20), KILN_SUMS_32(24),
@@ -108,17 +128,25 @@ KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedOperand a
 }
 
 #undef KILN_SUMS
+#undef KILN_SUMS_16
 #undef KILN_SUMS_32
 #undef KILN_PRODUCT
 #undef KILN_REGISTERS_8
 #undef KILN_REGISTERS_16
 #undef KILN_REGISTERS_32
+#undef KILN_REGISTERS_48
 #undef KILN_REGISTERS_64
+#undef KILN_REGISTERS_80
 #undef KILN_REGISTERS_96
+#undef KILN_REGISTERS_112
 #undef KILN_REGISTERS_128
+#undef KILN_REGISTERS_144
 #undef KILN_REGISTERS_160
+#undef KILN_REGISTERS_176
 #undef KILN_REGISTERS_192
+#undef KILN_REGISTERS_208
 #undef KILN_REGISTERS_224
+#undef KILN_REGISTERS_240
 #undef KILN_REGISTERS_256
 
 #else
@@ -132,7 +160,7 @@ public:
 template <class T, int kMostRows = 64, int kTiles>
 KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &, SharedOperand, SharedOperand, u32, bool, int = kMostRows,
                                     int = 8 * kTiles, Site = Site::current()) {
-  static_assert(kIsProductOf<kTiles>, "8 or 16 columns, or a multiple of 32 up to 256");
+  static_assert(kIsProductOf<kTiles>, "8 columns, or a multiple of 16 up to 256");
   asm volatile("trap;");
 }
 
@@ -157,7 +185,7 @@ template <class T, int kMostRows = 64, int kTiles>
 KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void
 startSharedProduct(WarpgroupSums<kTiles> &sums, SharedOperand a, SharedOperand b, u32 offset, bool adds,
                    int rows = kMostRows, int cols = 8 * kTiles, Site site = Site::current()) {
-  static_assert(kIsProductOf<kTiles>, "8 or 16 columns, or a multiple of 32 up to 256");
+  static_assert(kIsProductOf<kTiles>, "8 columns, or a multiple of 16 up to 256");
   const SharedOperand operands[] = {a, b};
   for (SharedOperand operand : operands)
     if (reinterpret_cast<u64>(operand.pointer()) % kWarpgroupTileAlignment != 0)

@@ -167,20 +167,20 @@ template <class Config, class T, class Order> struct WgmmaConsumer {
 
   //===--- what a thread has
 
-  // A thread has 8 neighbouring columns of each 32, its groups, in two rows of each 64; it passes them in vectors.
+  // A thread has kThreadCols neighbouring columns of each group in two rows of each 64; it passes them in vectors.
   static constexpr int kGroups = Shape::kGroups, kThreadRows = Shape::kThreadRows;
-  static constexpr int V = Shape::kOutputVec, kVectors = 8 / V;
+  static constexpr int V = Shape::kOutputVec, kVectors = Shape::kThreadCols / V;
 
   /// The first row and column of a thread.
   struct ThreadPlace {
     int row, col;
     KILN_DEVICE int rowOf(int i) const { return row + i / 2 * 64 + i % 2 * 8; }
-    KILN_DEVICE int colOf(int group, int vector) const { return col + group * 32 + vector * V; }
+    KILN_DEVICE int colOf(int group, int vector) const { return col + group * Shape::kGroupCols + vector * V; }
   };
 
   KILN_DEVICE static ThreadPlace threadPlace(TilePlace tile, int row) {
     return {tile.m * Shape::kM + row + int(warpIndex() % 4) * 16 + int(laneIndex()) / 4,
-            tile.n * Shape::kN + int(laneIndex()) % 4 * 8};
+            tile.n * Shape::kN + int(laneIndex()) % 4 * Shape::kThreadCols};
   }
 };
 

@@ -98,8 +98,9 @@ template <class Config, class T, class Order> struct WgmmaCopies {
     if (share >= block.sharesOfB(tile.n))
       return;
     const SharedAddress to = SharedAddress(shared.b[stage]) + u32(share * Shape::kShareN) * kSwizzledRowBytes;
-    const int own = tile.n * (Shape::kN / 32) + share * (Shape::kShareN / 32),
-              group = Cluster::kIsOfBoth ? min(own, ceilDiv(Config::kCols, 32) - 1) : own;
+    constexpr int kGroupCols = Shape::kGroupCols;
+    const int own = tile.n * (Shape::kN / kGroupCols) + share * (Shape::kShareN / kGroupCols),
+              group = Cluster::kIsOfBoth ? min(own, ceilDiv(Config::kCols, kGroupCols) - 1) : own;
     if constexpr (Cluster::kBlocksM > 1)
       copyBoxToBlocks(to, weight, {depth, 0, 0, 0, group}, shared.full[stage], block.at.blocksOfCols());
     else

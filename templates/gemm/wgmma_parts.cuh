@@ -1,9 +1,9 @@
 //===- wgmma_parts.cuh - the sums of a tile whose depth several blocks share ----------===//
 //
-// Each block of a cluster has sums over its part of the depth for the whole tile. Of the vectors of 8 columns that a
-// thread has, rows first, block i of the parts finishes the i-th share: it gets this share from the other blocks,
-// thread by thread, through distributed shared memory (st.async; a barrier counts the bytes), adds all in the order of
-// the parts and passes the result to the epilogue.
+// Each block of a cluster has sums over its part of the depth for the whole tile. Of the vectors of neighbouring
+// columns that a thread has, rows first, block i of the parts finishes the i-th share: it gets this share from the
+// other blocks, thread by thread, through distributed shared memory (st.async; a barrier counts the bytes), adds all in
+// the order of the parts and passes the result to the epilogue.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,7 +26,8 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
   using Place = typename Tiled::ThreadPlace;
   using Sums = typename Tiled::Sums;
   static constexpr int kParts = Shape::kParts, kOwn = Shape::kOwn, kGroups = Shape::kGroups;
-  static constexpr int V = Tiled::V, kVectors = Tiled::kVectors;
+  static constexpr int V = Tiled::V, kVectors = Tiled::kVectors, kPieces = Shape::kThreadCols / 4;
+  using ThreadVec = Vec<float, Shape::kThreadCols>;
 
   const Tiled &tiled;
   const Epilogue &epilogue;
@@ -69,14 +70,14 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
 
   /// Gives the other blocks their share of the sums, and returns the own one.
   struct Own {
-    Vec<float, 8> vectors[kOwn];
+    ThreadVec vectors[kOwn];
   };
   KILN_DEVICE Own give(const Sums &sums) const {
     Own own;
 #pragma unroll
     for (int i = 0; i < kParts * kOwn; ++i) {
       const int owner = i / kOwn;
-      const Vec<float, 8> vector = Tiled::template product<8>(sums.total(), i % kGroups, i / kGroups);
+      const ThreadVec vector = Tiled::template product<Shape::kThreadCols>(sums.total(), i % kGroups, i / kGroups);
       if (owner == part())
         own.vectors[i % kOwn] = vector;
       else
@@ -84,39 +85,39 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
     }
     return own;
   }
-  KILN_DEVICE void send(const Vec<float, 8> &vector, int owner, int i) const {
+  KILN_DEVICE void send(const ThreadVec &vector, int owner, int i) const {
     auto &ofParts = tiled.shared.ofParts;
     auto &to = ofParts.sums[part() - (part() > owner)][i];
     const u32 rank = tiled.block.at.rankOfPart(owner);
     const auto complete = inBlock(&ofParts.complete, rank);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float *values = vector.data + 4 * half;
-      storeAsync(inBlock(to[half][thread()].data, rank), Vec<float, 4>{values[0], values[1], values[2], values[3]},
+    for (int piece = 0; piece < kPieces; ++piece) {
+      const float *values = vector.data + 4 * piece;
+      storeAsync(inBlock(to[piece][thread()].data, rank), Vec<float, 4>{values[0], values[1], values[2], values[3]},
                  complete);
     }
   }
 
   /// The sum of all parts.
-  KILN_DEVICE Vec<float, 8> sumOf(const Own &own, int i) const {
-    Vec<float, 8> sum{};
+  KILN_DEVICE ThreadVec sumOf(const Own &own, int i) const {
+    ThreadVec sum{};
 #pragma unroll
     for (int from = 0; from < kParts; ++from) {
-      Vec<float, 8> vector = own.vectors[i];
+      ThreadVec vector = own.vectors[i];
       if (from != part())
         vector = received(from - (from > part()), i);
       sum = from == 0 ? vector : sum + vector;
     }
     return sum;
   }
-  KILN_DEVICE Vec<float, 8> received(int from, int i) const {
-    Vec<float, 8> vector;
+  KILN_DEVICE ThreadVec received(int from, int i) const {
+    ThreadVec vector;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const auto values = load<4>(tiled.shared.ofParts.sums[from][i][half][thread()].data);
+    for (int piece = 0; piece < kPieces; ++piece) {
+      const auto values = load<4>(tiled.shared.ofParts.sums[from][i][piece][thread()].data);
 #pragma unroll
       for (int v = 0; v < 4; ++v)
-        vector[4 * half + v] = values[v];
+        vector[4 * piece + v] = values[v];
     }
     return vector;
   }
@@ -148,7 +149,7 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
                            Place at) const {
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      const Vec<float, 8> sum = sumOf(own, i);
+      const ThreadVec sum = sumOf(own, i);
 #pragma unroll
       for (int vector = 0; vector < kVectors; ++vector)
         pass<kWhole>(sum, vector, operands[i][vector], ofRows.rows[i / kGroups], rowOf(at, i), colOf(at, i, vector));
@@ -157,7 +158,7 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
 
   /// Passes a vector of a sum.
   template <bool kWhole, class OfRow>
-  KILN_DEVICE void pass(const Vec<float, 8> &sum, int vector, const Operands &with, const OfRow &of, int row,
+  KILN_DEVICE void pass(const ThreadVec &sum, int vector, const Operands &with, const OfRow &of, int row,
                         int col) const {
     Vec<float, V> values;
 #pragma unroll

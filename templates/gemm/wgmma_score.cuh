@@ -39,6 +39,7 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
   using ThreadPlace = typename Tiled::ThreadPlace;
 
   static_assert(Shape::Cluster::kBlocks == 1, "a block keeps its rows");
+  static_assert(Shape::kThreadCols == 8, "columns of a thread as gemm/score_parts.cuh has them");
   static_assert(Config::kStretches == 1 || Config::kStretches * Shape::kTeams <= Shape::kTilesN,
                 "every team has a tile of a stretch");
 

@@ -26,7 +26,9 @@ template <class Config, class T> struct WgmmaTiledShape {
   static constexpr int kInstructions = 4; // of a step: 32 bytes each, the depth of an instruction
   static constexpr u32 kBytesA = kM * kSwizzledRowBytes, kBytesB = kN * kSwizzledRowBytes;
   static constexpr int kTilesN = ceilDiv(Config::kCols, kN);
-  static constexpr int kOutputVec = widestVector(Config::kCols, 8);
+  /// Columns that the weight's map permutes, so that a thread has kThreadCols neighbouring ones of them.
+  static constexpr int kGroupCols = kN % 32 == 0 ? 32 : 16, kThreadCols = kGroupCols / 4;
+  static constexpr int kOutputVec = widestVector(Config::kCols, kThreadCols);
   /// Registers of a thread in each role: together what a multiprocessor has. With one consumer, every thread can have
   /// as many as an instruction can name. What two consumers with few sums do not need, the producer's warpgroup gets;
   /// warps in it that compute operands of rows take more.
@@ -54,28 +56,28 @@ template <class Config, class T> struct WgmmaTiledShape {
   /// Whether every tile of a cluster has all of its columns.
   static constexpr bool kColsAreExact = Config::kCols % (kN * Cluster::kBlocksN) == 0;
 
-  // Sums that a thread has: 8 neighbouring columns of each 32 in two rows of each 64. With parts, each block finishes
-  // kOwn of these vectors of 8.
-  static constexpr int kGroups = kN / 32, kThreadRows = 2 * kRowTiles, kOwn = kGroups * kThreadRows / kParts;
+  // Sums that a thread has: its columns of each group in two rows of each 64. With parts, each block finishes kOwn of
+  // these vectors.
+  static constexpr int kGroups = kN / kGroupCols, kThreadRows = 2 * kRowTiles, kOwn = kGroups * kThreadRows / kParts;
 
   static_assert(sizeof(T) == 2, "bf16 or f16");
   static_assert(kM % (64 * kConsumers) == 0 && kM <= 256, "warpgroups take whole instructions, a box has 256 rows");
-  static_assert(kN % 32 == 0 && kN <= 256, "columns are permuted within 32, an instruction has 256");
+  static_assert(kN % 16 == 0 && kN <= 256, "columns are permuted within 32 or 16, an instruction has 256");
   static_assert(kThreads <= 512, "a consumer has the registers for its sums");
   static_assert(kStages >= 2, "one step is multiplied while another arrives");
-  static_assert(kShareM % 8 == 0 && kShareN % 32 == 0, "shares are whole groups of rows");
+  static_assert(kShareM % 8 == 0 && kShareN % kGroupCols == 0, "shares are whole groups of rows");
   static_assert(kAllRanges <= kSteps, "every part and range has a step");
   static_assert(kParts == 1 || kRanges == 1, "ranges are added in order, which parts of several would not be");
   static_assert(kParts == 1 || kTeams == 1, "with parts, a block has one tile");
   static_assert(kOwn * kParts == kGroups * kThreadRows && kOwn > 0 && (kOwn % kGroups == 0 || kGroups % kOwn == 0),
-                "blocks finish equal numbers of rows, or of groups of 32 columns of a row");
+                "blocks finish equal numbers of rows, or of groups of columns of a row");
 };
 
-/// What a block gets of the sums of other parts: of each of these, its own vectors of each thread in halves.
+/// What a block gets of the sums of other parts: of each of these, its own vectors of each thread in pieces of 4.
 template <class Shape, bool kExists = (Shape::kParts > 1)> struct WgmmaPartSums {};
 template <class Shape> struct WgmmaPartSums<Shape, true> {
   static constexpr int kThreads = Shape::kConsumers * int(kWarpgroupSize);
-  alignas(16) Vec<float, 4> sums[Shape::kParts - 1][Shape::kOwn][2][kThreads];
+  alignas(16) Vec<float, 4> sums[Shape::kParts - 1][Shape::kOwn][Shape::kThreadCols / 4][kThreads];
   SharedBarrier complete;
 };
 

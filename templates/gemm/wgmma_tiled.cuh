@@ -15,13 +15,14 @@
 // team starts when the team before it has arrived at `turn`, that is, has seen all its stages full.
 //
 // Which thread holds what: a product gives a thread columns 2p and 2p + 1 of each 8 columns, p = lane % 4. Rows of the
-// weight may be any columns, though. The weight's map permutes them: of each 32 columns, column 8p + 2j + e becomes row
-// 8j + 2p + e of the stage, so that a thread ends up with 8 neighbouring columns, a vector for the epilogue.
+// weight may be any columns, though. The weight's map permutes them: of each group of g = 32 columns, column
+// g/4 p + 2j + e becomes row 8j + 2p + e of the stage, so that a thread ends up with g/4 neighbouring columns, a vector
+// for the epilogue. If 32 does not divide kTileN, groups have g = 16 columns.
 //
 // Maps: of A a tensor of rank 2, extents [depth, rows], box [64, min(kTileM / kClusterN, rows rounded up to a multiple
 // of 8)]: rows past the end take as long to copy as others. Of the weight one of rank 5, extents
-// [depth, 2, 4, 4, cols / 32], strides in rows 1, 8, 2 and 32, box [64, 2, 4, 4, kTileN / kClusterM / 32]. The weight's
-// rows are a multiple of 32.
+// [depth, 2, 4, g/8, cols / g], strides in rows 1, g/4, 2 and g, box [64, 2, 4, g/8, kTileN / kClusterM / g]. The
+// weight's rows are a multiple of g.
 //
 // Launch: grid of as many blocks as there are multiprocessors or tiles, whichever is less; block
 // 128 · (1 + kTeams · kConsumers). Tiles are taken in groups of 16 along M, so that the blocks that run at a time share
@@ -57,11 +58,11 @@
 // Config (all constants):
 //   kCols, kDepth       extents
 //   kTileM              a multiple of 64 · kConsumers, up to 256
-//   kTileN              a multiple of 32, up to 256
+//   kTileN              a multiple of 16, up to 256; of 32 if the epilogue hands out statistics
 //   kStages             2 or more
 //   kConsumers, kTeams  warpgroups of a team, and teams; one team with parts
 //   kClusterM, kClusterN, kParts  the blocks of a cluster, powers of two, up to 8 in all; kTileM / kClusterN is a
-//                       multiple of 8, kTileN / kClusterM of 32
+//                       multiple of 8, kTileN / kClusterM of g
 //   kRanges             1 with parts
 //   kMails, kReadsRows  optional: the epilogue shares operands of rows by mail
 //
@@ -132,7 +133,7 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
 #pragma unroll
     for (int v = 0; v < kWidth; ++v) {
       const int element = vector * kWidth + v;
-      values[v] = sums[i / 2].tiles[group * 4 + element / 2].values[i % 2 * 2 + element % 2];
+      values[v] = sums[i / 2].tiles[group * (Shape::kGroupCols / 8) + element / 2].values[i % 2 * 2 + element % 2];
     }
     return values;
   }

@@ -55,6 +55,17 @@ std::vector<WgmmaMatmulCase> wgmmaActivationCases() {
       make(DType::BF16, 130, 136, 264, {64, 64, 3, 1, 2, 1, 1, 1, 2}, 2),
       make(DType::F16, 70, 96, 328, {128, 96, 2, 2, 1, 1, 1, 1, 5}, 1),
       make(DType::BF16, 150, 136, 456, {128, 64, 3, 1, 2, 2, 1, 1, 4}, 2),
+      // Columns in groups of 16: all sizes of instructions but those of groups of 32; copies of rows for others; parts.
+      make(DType::BF16, 130, 136, 136, {64, 48, 3, 1, 3}, 2),
+      make(DType::F16, 70, 264, 72, {128, 80, 2, 2, 1}, 2),
+      make(DType::BF16, 130, 224, 200, {128, 112, 3, 2, 1}, 1), // exact
+      make(DType::F16, 200, 300, 72, {192, 144, 2, 3, 1}, 2),
+      make(DType::BF16, 130, 264, 72, {128, 176, 2, 2, 1}, 1),
+      make(DType::F16, 130, 264, 136, {128, 208, 2, 2, 1}, 1),
+      make(DType::BF16, 60, 264, 72, {64, 240, 2, 1, 1}, 1),
+      make(DType::F16, 90, 136, 200, {128, 48, 3, 2, 1, 1, 2}, 2),
+      make(DType::BF16, 70, 136, 328, {64, 80, 2, 1, 1, 1, 1, 2}, 1),
+      make(DType::F16, 140, 100, 520, {128, 112, 2, 2, 1, 1, 1, 2}, 1),
   };
 }
 
@@ -79,6 +90,8 @@ std::vector<WgmmaMatmulCase> wgmmaResidualCases() {
       make(DType::BF16, 150, 131, 136, {64, 64, 2, 1, 2, 2, 2}, 4), // columns one by one
       make(DType::BF16, 100, 131, 264, {64, 96, 2, 1, 1, 1, 1, 2}, 1),
       make(DType::F16, 300, 224, 200, {128, 160, 2, 2, 1, 1, 1, 1, 2}, 2),
+      make(DType::BF16, 100, 131, 136, {64, 48, 3, 1, 2}, 1),              // groups of 16, columns one by one
+      make(DType::F16, 150, 130, 200, {128, 112, 2, 2, 1, 1, 1, 1, 2}, 1), // by two
   };
 }
 
@@ -91,6 +104,7 @@ std::vector<WgmmaMatmulCase> wgmmaNormCases() {
       matmulCase("matmul_norm_bias", DType::BF16, 70, 192, 264, {64, 64, 2, 1, 1, 1, 1, 4},
                  1), // halves of rows' columns
       matmulCase("matmul_norm_bias", DType::F16, 140, 192, 264, {128, 96, 2, 1, 1, 1, 1, 2}, 1), // two rows a thread
+      matmulCase("matmul_norm_bias", DType::BF16, 140, 136, 200, {128, 112, 3, 2, 1}, 1),        // groups of 16
   };
 }
 
@@ -120,6 +134,8 @@ std::vector<WgmmaMatmulCase> wgmmaMailCases() {
       make(DType::BF16, 70, 192, 264, {64, 64, 2, 1, 1, 1, 1, 4}, 1), // halves of rows' columns
       make(DType::F16, 140, 192, 264, {128, 96, 2, 1, 1, 1, 1, 2}, 1),
       make(DType::BF16, 1, 40, 136, {64, 64, 2, 1, 1}, 1),
+      make(DType::BF16, 140, 192, 264, {128, 80, 3, 2, 1}, 2), // groups of 16 columns
+      make(DType::F16, 70, 192, 264, {64, 112, 2, 1, 1, 1, 1, 2}, 1),
       make(DType::F16, 5, 192, 264, {128, 96, 2, 2, 1}, 2),          // no more rows than warps that compute them
       make(DType::BF16, 11, 64, 520, {64, 64, 2, 1, 1, 1, 1, 4}, 1), // the same in a cluster
       ofGroups(make(DType::BF16, 260, 96, 264, {64, 32, 4, 1, 2}, 3)),
@@ -152,6 +168,7 @@ std::vector<WgmmaMatmulCase> wgmmaHeadsCases() {
       matmulCase("matmul_bias_split_cache", DType::F16, 66, 96, 128, {64, 96, 3, 1, 1}, 1),
       matmulCase("matmul_bias_split_cache", DType::BF16, 100, 96, 136, {64, 64, 3, 1, 1, 2, 2}, 4),
       matmulCase("matmul_bias_split_cache", DType::F16, 66, 96, 136, {64, 96, 3, 1, 1, 1, 1, 2}, 1),
+      matmulCase("matmul_bias_split_cache", DType::BF16, 100, 96, 136, {128, 80, 3, 2, 1}, 1), // groups of 16 columns
   };
 }
 

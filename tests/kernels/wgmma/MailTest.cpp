@@ -64,7 +64,7 @@ protected:
     const int stageBytes = (128 * stages * (m + n) + 8 * (2 * stages + teams) + ofParts + 15) / 16 * 16;
     const int bytes = stageBytes + (kernel["kReadsRows"] && teams == 1 ? 12 * depth : 16) + teams * (8 * m + 16) + 32;
     run(kernel, {cluster * clusters}, 128 * (1 + kernel["kConsumers"] * teams), (bytes + 1023) / 1024 * 1024, {out},
-        mappedX(rows, m / clusterN), mappedWeight(n / clusterM), x, means, squares, sums, bias, out, mail, rows);
+        mappedX(rows, m / clusterN), mappedWeight(n, clusterM), x, means, squares, sums, bias, out, mail, rows);
   }
 };
 

@@ -24,9 +24,7 @@ protected:
   MappedArray mappedX() const { return mappedX(kernel); }
   MappedArray mappedX(const Variant &by) const { return ProductTest::mappedX(rows, by["kTileM"] / by["kClusterN"]); }
   MappedArray mappedWeight() const { return mappedWeight(kernel); }
-  MappedArray mappedWeight(const Variant &by) const {
-    return ProductTest::mappedWeight(by["kTileN"] / by["kClusterM"]);
-  }
+  MappedArray mappedWeight(const Variant &by) const { return ProductTest::mappedWeight(by["kTileN"], by["kClusterM"]); }
 
   Dim3 grid() const { return grid(kernel); }
   Dim3 grid(const Variant &by) const {
@@ -64,8 +62,10 @@ TEST_P(WgmmaRanges, HaveTheBitsOfParts) {
   TestArray all = output(type, static_cast<size_t>(rows) * cols);
   run(kernel, grid(), threads(), sharedBytes(), {all}, mappedX(), mappedWeight(), bias, all, rows);
   const std::string ranges = std::to_string(kernel["kParts"]);
-  const std::array<const char *, 4> others[] = {
-      {"64", "64", "1", "2"}, {"128", "96", "2", "1"}, {"256", "32", "2", "1"}}; // kTileM, kTileN, kConsumers, kTeams
+  const std::array<const char *, 4> others[] = {{"64", "64", "1", "2"},
+                                                {"128", "96", "2", "1"},
+                                                {"256", "32", "2", "1"},
+                                                {"128", "80", "2", "1"}}; // kTileM, kTileN, kConsumers, kTeams
   for (const auto &[m, n, consumers, teams] : others) {
     const Variant by = kernel.with({{"kTileM", m},
                                     {"kTileN", n},

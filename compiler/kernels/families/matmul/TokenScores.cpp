@@ -162,10 +162,11 @@ static Expr wgmmaScoreParts(const Op &op, const Tile &tile) {
   return matmulProblem(op).rows * Expr(setting(tile, "stretches") * teams * scoreBytes);
 }
 
-/// Whether every team has a tile of each stretch, or there is one stretch.
+/// Whether every team has a tile of each stretch, or there is one stretch; and threads have 8 neighbouring columns.
 static bool isSoundWgmmaScore(const Op &op, const Tile &tile) {
   int64_t stretches = setting(tile, "stretches");
-  return wgmmaTiledFamily.isSound(op, tile) && clusterBlocks(tile) == 1 && setting(tile, "ranges") == 1 &&
+  return wgmmaTiledFamily.isSound(op, tile) && setting(tile, "tile_n") % permutedRows == 0 &&
+         clusterBlocks(tile) == 1 && setting(tile, "ranges") == 1 &&
          (stretches == 1 || stretches * setting(tile, "teams") <= stripeTiles(op, tile));
 }
 

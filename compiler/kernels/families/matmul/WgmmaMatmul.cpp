@@ -56,9 +56,10 @@ struct WgmmaBlock {
   bool copiesToOthers() const { return clusterM * clusterN > 1; }
   /// Whether every block copies whole groups of rows for others, and finishes whole rows of sums or groups of columns.
   bool sharesEvenly() const {
-    if (m % (8 * clusterN) != 0 || n % (permutedRows * clusterM) != 0)
+    const int64_t permuted = permutedRowsOf(n);
+    if (m % (8 * clusterN) != 0 || n % (permuted * clusterM) != 0)
       return false;
-    int64_t groups = n / permutedRows, vectors = groups * (m / consumers / 32), own = vectors / parts;
+    int64_t groups = n / permuted, vectors = groups * (m / consumers / 32), own = vectors / parts;
     return vectors % parts == 0 && (own % groups == 0 || groups % own == 0);
   }
   /// Blocks of a multiprocessor. Without clusters, one block takes all it can.
@@ -77,10 +78,13 @@ static bool isSoundWgmmaTiled(const Op &op, const Tile &tile) {
   WgmmaBlock block(op, tile);
   bool isTile = block.consumers > 0 && block.teams > 0 && block.consumers * block.teams <= 3 && block.m > 0 &&
                 block.m <= 256 && block.m % (64 * block.consumers) == 0 && block.n > 0 && block.n <= 256 &&
-                block.n % permutedRows == 0 && block.registers() <= block.mostRegisters() && block.canStart() &&
-                block.stages >= 2 && block.blocks > 0;
+                block.n % permutedRowsOf(block.n) == 0 && block.registers() <= block.mostRegisters() &&
+                block.canStart() && block.stages >= 2 && block.blocks > 0;
   auto isShared = [](int64_t blocks) { return isPowerOfTwo(blocks) && blocks <= maxClusterBlocks; };
   if (!isTile || !isShared(block.clusterM) || !isShared(block.clusterN) || !isShared(block.parts) || block.ranges < 1)
+    return false;
+  // A thread hands out statistics of 8 columns at a time.
+  if (block.n % permutedRows != 0 && op.region() && findInRegion(op, OpKind::groupMean))
     return false;
   bool isCut = block.parts == 1 || (block.teams == 1 && block.ranges == 1);
   return block.cluster() <= std::min(maxClusterBlocks, block.blocks) && block.sharesEvenly() && isCut &&
@@ -185,7 +189,7 @@ static Launch launchWgmmaTiled(const Op &op, const Tile &tile) {
 
 static std::vector<OperandMap> mapsOfWgmmaTiled(const Op &op, const Tile &tile) {
   WgmmaBlock block(op, tile);
-  return {mapOfLeft(op, block.m / block.clusterN), mapOfWeight(op, block.n / block.clusterM)};
+  return {mapOfLeft(op, block.m / block.clusterN), mapOfWeight(op, block.n / block.clusterM, permutedRowsOf(block.n))};
 }
 
 namespace {

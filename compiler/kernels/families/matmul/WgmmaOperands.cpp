@@ -35,13 +35,13 @@ OperandMap mapOfLeft(const Op &op, int64_t tileM) {
   return {&left, {Expr(depth), rows}, {Expr(depth * bytes)}, {Expr(stepBytes / bytes), boxRows}};
 }
 
-OperandMap mapOfWeight(const Op &op, int64_t tileN) {
+OperandMap mapOfWeight(const Op &op, int64_t rows, int64_t permuted) {
   const Value &weight = *anchor(op)->operand(1);
   int64_t bytes = dtypeSize(weight.type.dtype), depth = *weight.type.lastDim().asConstant(), row = depth * bytes;
   return {&weight,
-          {Expr(depth), Expr(2), Expr(4), Expr(4), Expr(*weight.type.shape[0].asConstant() / permutedRows)},
-          {Expr(row), Expr(8 * row), Expr(2 * row), Expr(permutedRows * row)},
-          {Expr(stepBytes / bytes), Expr(2), Expr(4), Expr(4), Expr(tileN / permutedRows)}};
+          {Expr(depth), Expr(2), Expr(4), Expr(permuted / 8), Expr(*weight.type.shape[0].asConstant() / permuted)},
+          {Expr(row), Expr(permuted / 4 * row), Expr(2 * row), Expr(permuted * row)},
+          {Expr(stepBytes / bytes), Expr(2), Expr(4), Expr(permuted / 8), Expr(rows / permuted)}};
 }
 
 } // namespace kiln

@@ -5,8 +5,10 @@
 
 namespace kiln {
 
-/// The map of the weight permutes its rows within this many.
+/// The map of the weight permutes its rows within so many; 32 must divide the rows of all weights.
 constexpr int64_t permutedRows = 32;
+/// The same for tiles of so many columns, of which 32 need not be a divisor.
+constexpr int64_t permutedRowsOf(int64_t cols) { return cols % permutedRows == 0 ? permutedRows : permutedRows / 2; }
 /// Bytes of an operand's row that are a step of the depth.
 constexpr int64_t stepBytes = 128;
 
@@ -27,8 +29,8 @@ int64_t rowMailBytes(const Op &op);
 /// The map of the left operand, for copies of `tileM` rows: its rows as they are, and boxes of no more rows than there
 /// are, as templates/gemm/product_boxes.cuh has them.
 OperandMap mapOfLeft(const Op &op, int64_t tileM);
-/// The map of the weight, in dimensions that permute its rows, as templates/gemm/wgmma_tiled.cuh says. `tileN`: rows of
-/// a copy, a multiple of permutedRows.
-OperandMap mapOfWeight(const Op &op, int64_t tileN);
+/// The map of the weight, in dimensions that permute its rows, as templates/gemm/wgmma_tiled.cuh says. `rows`: of a
+/// copy, a multiple of `permuted`.
+OperandMap mapOfWeight(const Op &op, int64_t rows, int64_t permuted = permutedRows);
 
 } // namespace kiln

@@ -26,7 +26,8 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
   using Place = typename Tiled::ThreadPlace;
   using Sums = typename Tiled::Sums;
   static constexpr int kParts = Shape::kParts, kOwn = Shape::kOwn, kGroups = Shape::kGroups;
-  static constexpr int V = Tiled::V, kVectors = Tiled::kVectors, kPieces = Shape::kThreadCols / 4;
+  static constexpr int V = Tiled::V, kVectors = Tiled::kVectors, kPiece = WgmmaPartSums<Shape>::kPiece,
+                       kPieces = Shape::kThreadCols / kPiece;
   using ThreadVec = Vec<float, Shape::kThreadCols>;
 
   const Tiled &tiled;
@@ -92,9 +93,11 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
     const auto complete = inBlock(&ofParts.complete, rank);
 #pragma unroll
     for (int piece = 0; piece < kPieces; ++piece) {
-      const float *values = vector.data + 4 * piece;
-      storeAsync(inBlock(to[piece][thread()].data, rank), Vec<float, 4>{values[0], values[1], values[2], values[3]},
-                 complete);
+      Vec<float, kPiece> values;
+#pragma unroll
+      for (int v = 0; v < kPiece; ++v)
+        values[v] = vector[kPiece * piece + v];
+      storeAsync(inBlock(to[piece][thread()].data, rank), values, complete);
     }
   }
 
@@ -114,10 +117,10 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
     ThreadVec vector;
 #pragma unroll
     for (int piece = 0; piece < kPieces; ++piece) {
-      const auto values = load<4>(tiled.shared.ofParts.sums[from][i][piece][thread()].data);
+      const auto values = load<kPiece>(tiled.shared.ofParts.sums[from][i][piece][thread()].data);
 #pragma unroll
-      for (int v = 0; v < 4; ++v)
-        vector[4 * piece + v] = values[v];
+      for (int v = 0; v < kPiece; ++v)
+        vector[kPiece * piece + v] = values[v];
     }
     return vector;
   }

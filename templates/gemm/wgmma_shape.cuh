@@ -27,7 +27,7 @@ template <class Config, class T> struct WgmmaTiledShape {
   static constexpr u32 kBytesA = kM * kSwizzledRowBytes, kBytesB = kN * kSwizzledRowBytes;
   static constexpr int kTilesN = ceilDiv(Config::kCols, kN);
   /// Columns that the weight's map permutes, so that a thread has kThreadCols neighbouring ones of them.
-  static constexpr int kGroupCols = kN % 32 == 0 ? 32 : 16, kThreadCols = kGroupCols / 4;
+  static constexpr int kGroupCols = kN % 32 == 0 ? 32 : kN % 16 == 0 ? 16 : 8, kThreadCols = kGroupCols / 4;
   static constexpr int kOutputVec = widestVector(Config::kCols, kThreadCols);
   /// Registers of a thread in each role: together what a multiprocessor has. With one consumer, every thread can have
   /// as many as an instruction can name. What two consumers with few sums do not need, the producer's warpgroup gets;
@@ -62,7 +62,7 @@ template <class Config, class T> struct WgmmaTiledShape {
 
   static_assert(sizeof(T) == 2, "bf16 or f16");
   static_assert(kM % (64 * kConsumers) == 0 && kM <= 256, "warpgroups take whole instructions, a box has 256 rows");
-  static_assert(kN % 16 == 0 && kN <= 256, "columns are permuted within 32 or 16, an instruction has 256");
+  static_assert(kN % 8 == 0 && kN <= 256, "an instruction has a multiple of 8 columns up to 256");
   static_assert(kThreads <= 512, "a consumer has the registers for its sums");
   static_assert(kStages >= 2, "one step is multiplied while another arrives");
   static_assert(kShareM % 8 == 0 && kShareN % kGroupCols == 0, "shares are whole groups of rows");
@@ -73,11 +73,12 @@ template <class Config, class T> struct WgmmaTiledShape {
                 "blocks finish equal numbers of rows, or of groups of columns of a row");
 };
 
-/// What a block gets of the sums of other parts: of each of these, its own vectors of each thread in pieces of 4.
+/// What a block gets of the sums of other parts: of each of these, its own vectors of each thread in pieces of up to 16
+/// bytes.
 template <class Shape, bool kExists = (Shape::kParts > 1)> struct WgmmaPartSums {};
 template <class Shape> struct WgmmaPartSums<Shape, true> {
-  static constexpr int kThreads = Shape::kConsumers * int(kWarpgroupSize);
-  alignas(16) Vec<float, 4> sums[Shape::kParts - 1][Shape::kOwn][Shape::kThreadCols / 4][kThreads];
+  static constexpr int kThreads = Shape::kConsumers * int(kWarpgroupSize), kPiece = min(Shape::kThreadCols, 4);
+  alignas(16) Vec<float, kPiece> sums[Shape::kParts - 1][Shape::kOwn][Shape::kThreadCols / kPiece][kThreads];
   SharedBarrier complete;
 };
 

@@ -17,7 +17,7 @@
 // Which thread holds what: a product gives a thread columns 2p and 2p + 1 of each 8 columns, p = lane % 4. Rows of the
 // weight may be any columns, though. The weight's map permutes them: of each group of g = 32 columns, column
 // g/4 p + 2j + e becomes row 8j + 2p + e of the stage, so that a thread ends up with g/4 neighbouring columns, a vector
-// for the epilogue. If 32 does not divide kTileN, groups have g = 16 columns.
+// for the epilogue. If 32 does not divide kTileN, g is 16, or 8.
 //
 // Maps: of A a tensor of rank 2, extents [depth, rows], box [64, min(kTileM / kClusterN, rows rounded up to a multiple
 // of 8)]: rows past the end take as long to copy as others. Of the weight one of rank 5, extents
@@ -58,7 +58,8 @@
 // Config (all constants):
 //   kCols, kDepth       extents
 //   kTileM              a multiple of 64 · kConsumers, up to 256
-//   kTileN              a multiple of 16, up to 256; of 32 if the epilogue hands out statistics
+//   kTileN              a multiple of 8, up to 256; not 16 times an odd number if the epilogue hands
+//                       out statistics
 //   kStages             2 or more
 //   kConsumers, kTeams  warpgroups of a team, and teams; one team with parts
 //   kClusterM, kClusterN, kParts  the blocks of a cluster, powers of two, up to 8 in all; kTileM / kClusterN is a

@@ -66,6 +66,17 @@ std::vector<WgmmaMatmulCase> wgmmaActivationCases() {
       make(DType::F16, 90, 136, 200, {128, 48, 3, 2, 1, 1, 2}, 2),
       make(DType::BF16, 70, 136, 328, {64, 80, 2, 1, 1, 1, 1, 2}, 1),
       make(DType::F16, 140, 100, 520, {128, 112, 2, 2, 1, 1, 1, 2}, 1),
+      // In groups of 8, likewise.
+      make(DType::BF16, 130, 136, 136, {64, 40, 3, 1, 3}, 2),
+      make(DType::F16, 70, 264, 72, {128, 72, 2, 2, 1}, 2),
+      make(DType::BF16, 130, 208, 200, {128, 104, 3, 2, 1}, 1), // exact
+      make(DType::F16, 200, 300, 72, {192, 136, 2, 3, 1}, 2),
+      make(DType::BF16, 130, 264, 72, {128, 168, 2, 2, 1}, 1),
+      make(DType::F16, 130, 264, 136, {128, 200, 2, 2, 1}, 1),
+      make(DType::BF16, 60, 264, 72, {64, 232, 2, 1, 1}, 1),
+      make(DType::F16, 90, 136, 200, {128, 56, 3, 2, 1, 1, 2}, 2),
+      make(DType::BF16, 70, 136, 328, {64, 88, 2, 1, 1, 1, 1, 2}, 1),
+      make(DType::F16, 140, 100, 520, {128, 120, 2, 2, 1, 1, 1, 2}, 1),
   };
 }
 
@@ -92,6 +103,7 @@ std::vector<WgmmaMatmulCase> wgmmaResidualCases() {
       make(DType::F16, 300, 224, 200, {128, 160, 2, 2, 1, 1, 1, 1, 2}, 2),
       make(DType::BF16, 100, 131, 136, {64, 48, 3, 1, 2}, 1),              // groups of 16, columns one by one
       make(DType::F16, 150, 130, 200, {128, 112, 2, 2, 1, 1, 1, 1, 2}, 1), // by two
+      make(DType::BF16, 100, 131, 136, {64, 56, 3, 1, 2}, 1),              // groups of 8
   };
 }
 
@@ -105,6 +117,7 @@ std::vector<WgmmaMatmulCase> wgmmaNormCases() {
                  1), // halves of rows' columns
       matmulCase("matmul_norm_bias", DType::F16, 140, 192, 264, {128, 96, 2, 1, 1, 1, 1, 2}, 1), // two rows a thread
       matmulCase("matmul_norm_bias", DType::BF16, 140, 136, 200, {128, 112, 3, 2, 1}, 1),        // groups of 16
+      matmulCase("matmul_norm_bias", DType::F16, 140, 136, 200, {128, 104, 3, 2, 1}, 1),         // of 8
   };
 }
 
@@ -115,6 +128,7 @@ std::vector<WgmmaMatmulCase> wgmmaGroupsCases() {
       matmulCase("matmul_norm_groups", DType::BF16, 128, 256, 320, {128, 128, 2, 1, 2}, 1), // exact
       matmulCase("matmul_norm_groups", DType::F16, 100, 96, 224, {64, 64, 3, 1, 1, 2, 2}, 4),
       matmulCase("matmul_norm_groups", DType::BF16, 100, 96, 224, {64, 64, 3, 1, 1, 1, 1, 2}, 1),
+      matmulCase("matmul_norm_groups", DType::BF16, 100, 96, 224, {64, 72, 3, 1, 2}, 1), // two columns a thread
   };
 }
 
@@ -169,6 +183,7 @@ std::vector<WgmmaMatmulCase> wgmmaHeadsCases() {
       matmulCase("matmul_bias_split_cache", DType::BF16, 100, 96, 136, {64, 64, 3, 1, 1, 2, 2}, 4),
       matmulCase("matmul_bias_split_cache", DType::F16, 66, 96, 136, {64, 96, 3, 1, 1, 1, 1, 2}, 1),
       matmulCase("matmul_bias_split_cache", DType::BF16, 100, 96, 136, {128, 80, 3, 2, 1}, 1), // groups of 16 columns
+      matmulCase("matmul_bias_split_cache", DType::F16, 100, 96, 136, {64, 56, 3, 1, 2}, 1),   // of 8
   };
 }
 

@@ -43,11 +43,11 @@ protected:
     const int box = std::min(tileM, (count + 7) / 8 * 8);
     return {x, {row / 2, static_cast<uint64_t>(count)}, {row}, {64, static_cast<uint32_t>(box)}};
   }
-  /// As the templates want it: column g/4 p + 2j + e of each g, 32 or 16, is row 8j + 2p + e. Copies are of a share of
-  /// a tile's columns.
+  /// As the templates want it: column g/4 p + 2j + e of each g, 32, 16 or 8, is row 8j + 2p + e. Copies are of a share
+  /// of a tile's columns.
   MappedArray mappedWeight(int tileN, int shares = 1) const {
     const auto row = static_cast<uint64_t>(depth) * 2;
-    const uint32_t group = tileN % 32 == 0 ? 32 : 16;
+    const uint32_t group = tileN % 32 == 0 ? 32 : tileN % 16 == 0 ? 16 : 8;
     return {weight,
             {row / 2, 2, 4, group / 8, static_cast<uint64_t>(mappedCols) / group},
             {row, group / 4 * row, 2 * row, group * row},

@@ -83,8 +83,8 @@ static bool isSoundWgmmaTiled(const Op &op, const Tile &tile) {
   auto isShared = [](int64_t blocks) { return isPowerOfTwo(blocks) && blocks <= maxClusterBlocks; };
   if (!isTile || !isShared(block.clusterM) || !isShared(block.clusterN) || !isShared(block.parts) || block.ranges < 1)
     return false;
-  // A thread hands out statistics of 8 columns at a time.
-  if (block.n % permutedRows != 0 && op.region() && findInRegion(op, OpKind::groupMean))
+  // A thread hands out statistics of 8 neighbouring columns, or a quad does.
+  if (permutedRowsOf(block.n) == 16 && op.region() && findInRegion(op, OpKind::groupMean))
     return false;
   bool isCut = block.parts == 1 || (block.teams == 1 && block.ranges == 1);
   return block.cluster() <= std::min(maxClusterBlocks, block.blocks) && block.sharesEvenly() && isCut &&

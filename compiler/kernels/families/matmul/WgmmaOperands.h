@@ -7,8 +7,8 @@ namespace kiln {
 
 /// The map of the weight permutes its rows within so many; 32 must divide the rows of all weights.
 constexpr int64_t permutedRows = 32;
-/// The same for tiles of so many columns, of which 32 need not be a divisor.
-constexpr int64_t permutedRowsOf(int64_t cols) { return cols % permutedRows == 0 ? permutedRows : permutedRows / 2; }
+/// The same for tiles of so many columns, a multiple of 8: 32, 16 or 8.
+constexpr int64_t permutedRowsOf(int64_t cols) { return cols % 32 == 0 ? permutedRows : cols % 16 == 0 ? 16 : 8; }
 /// Bytes of an operand's row that are a step of the depth.
 constexpr int64_t stepBytes = 128;
 

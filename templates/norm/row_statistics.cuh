@@ -9,7 +9,7 @@
 //   static constexpr float kEps;
 //   template <int V> Vec<float, V> load(int row, int k) const;   // x[row, k .. k + V), k a multiple of V
 // and is called for the same element twice, so it must not write.
-// It is called twice for each element, so it must not write.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 

@@ -78,8 +78,8 @@ static bool isSoundWgmmaTiled(const Op &op, const Tile &tile) {
   WgmmaBlock block(op, tile);
   bool isTile = block.consumers > 0 && block.teams > 0 && block.consumers * block.teams <= 3 && block.m > 0 &&
                 block.m <= 256 && block.m % (64 * block.consumers) == 0 && block.n > 0 && block.n <= 256 &&
-                block.n % permutedRowsOf(block.n) == 0 && block.registers() <= block.mostRegisters() &&
-                block.canStart() && block.stages >= 2 && block.blocks > 0;
+                block.n % 8 == 0 && block.registers() <= block.mostRegisters() && block.canStart() &&
+                block.stages >= 2 && block.blocks > 0;
   auto isShared = [](int64_t blocks) { return isPowerOfTwo(blocks) && blocks <= maxClusterBlocks; };
   if (!isTile || !isShared(block.clusterM) || !isShared(block.clusterN) || !isShared(block.parts) || block.ranges < 1)
     return false;

@@ -4,8 +4,8 @@
   tests/gpu/sanitize.py [--kiln PATH] [--tests PATH] [--tools memcheck,racecheck,initcheck,synccheck] [--jobs N]
 
 `kiln run` generates text with the embedded model: in f32 and bf16, prompts of unequal length in one batch, with decoding
-and sampling on the device; in bf16 also one prompt, whose tokens one kernel for all layers makes, sampled and greedy. Of the GPU tests, all whole models but the smallest are left out, since they would take
-minutes each.
+and sampling on the device; in bf16 also one prompt, whose tokens one kernel for all layers makes, sampled and greedy. Of
+the GPU tests, all whole models but the smallest are left out, since they would take minutes each.
 """
 
 import argparse

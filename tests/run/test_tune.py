@@ -34,7 +34,7 @@ class Tune(KilnTest):
         self.assertEqual(len(problems), 7)
         for problem in problems:
             self.assertIn(f"| {problem} | 1 |", result.out.decode())
-            self.assertIn(problem + ", 1 rows: ", html)
+            self.assertIn(problem + ", rows 1: ", html)
         # The plan follows the database, even if the model would choose otherwise.
         changed = re.sub(r"(?m)^kernel = \"gemv_\w+\"\ntile = .*$",
                          'kernel = "gemm_simt"\ntile = {thread_cols = 4, thread_rows = 4, tile_cols = 32, tile_depth = 32, '

@@ -11,8 +11,8 @@ namespace {
 std::vector<TuningProblem> makeProblems() {
   const KernelFamily *family = findKernelFamily("layernorm");
   auto trial = [&](int threads) { return Trial{{family, {{"threads", threads}}}, 0, Trial::State::Untried, 0, ""}; };
-  return {{"first", 8, {Entry::Decode, 8, 1}, 0, {trial(64), trial(128)}},
-          {"second", 8, {Entry::Decode, 8, 1}, 1, {trial(64)}}};
+  return {{"first", 8, 0, {Entry::Decode, 8, 1}, 0, {trial(64), trial(128)}},
+          {"second", 8, 0, {Entry::Decode, 8, 1}, 1, {trial(64)}}};
 }
 
 TEST(TuningJournal, GoesOnWhereItEnded) {

@@ -73,5 +73,81 @@ TEST_F(ProblemsOfDecode, TheCompilerTakesEveryTrial) {
   }
 }
 
+/// Prompts in bf16, by a plan for up to 4 of them whose rows have one order of sums, or any.
+class ProblemsOfPrompts : public testing::TestWithParam<int64_t> {
+protected:
+  ProblemsOfPrompts() {
+    command.model = sourcePath("graphs/gpt2-124m.toml");
+    command.batches = {4};
+    pipeline.dtype = "bf16";
+    pipeline.decode = "graph";
+    pipeline.target = command.target;
+    pipeline.batchInvariant = GetParam();
+  }
+
+  static KernelChoice chosenFor(const Op &op, const CallShape &call) {
+    const Module &module = op.parent()->function()->module();
+    const int64_t rows =
+        valueAt(rowsOf(op), {{module.batchDim()->name, call.batch}, {module.tokensDim()->name, call.tokens()}});
+    for (const KernelVariant &variant : variantsOf(op))
+      if (variant.takes(rows, call.tokens()))
+        return variant.choice;
+    return choiceOf(op);
+  }
+
+  TuneOptions command;
+  PipelineOptions pipeline;
+  SourceManager sources;
+};
+
+TEST_P(ProblemsOfPrompts, TheCompilerTakesEveryTrial) {
+  auto module = unwrap(compileForTuning(command, pipeline, "none", sources));
+  TemporaryDirectory directory;
+  // 100 tokens run by kernels for up to 256.
+  for (CallShape call : {CallShape{Entry::Prefill, 1, 64}, CallShape{Entry::Prefill, 4, 64},
+                         CallShape{Entry::Prefill, 1, 100}, CallShape{Entry::Prefill, 1, 1024}}) {
+    auto problems = findProblems(*module, *unwrap(findTarget(command.target)), {call}, /*mostOfBest=*/1.5,
+                                 /*mostTrials=*/40);
+    EXPECT_GE(problems.size(), 10u);
+    for (double part : {0.5, 1.0}) {
+      TuningDatabase database;
+      database.target = command.target;
+      auto trialOf = [&](const TuningProblem &problem) -> const Trial & {
+        return problem.trials[static_cast<size_t>(part * static_cast<double>(problem.trials.size() - 1))];
+      };
+      for (const TuningProblem &problem : problems)
+        database.set({.problem = problem.name,
+                      .rows = problem.rows,
+                      .choice = trialOf(problem).choice,
+                      .tokens = problem.tokens});
+      std::string path = directory.write("measured.toml", database.str());
+      auto tuned = unwrap(compileForTuning(command, pipeline, path, sources));
+      for (const TuningProblem &problem : problems) {
+        const Op &op =
+            **std::next(tuned->findFunction(call.entry)->body.ops().begin(), static_cast<ptrdiff_t>(problem.step));
+        EXPECT_TRUE(chosenFor(op, call) == trialOf(problem).choice)
+            << call.str() << ": " << problem.name << ' ' << problem.bounds() << ' ' << trialOf(problem).configuration();
+      }
+    }
+  }
+}
+
+TEST_P(ProblemsOfPrompts, AProblemIsMeasuredInTheCallThatHasItsRows) {
+  auto module = unwrap(compileForTuning(command, pipeline, "none", sources));
+  const CallShape one = {Entry::Prefill, 1, 64}, all = {Entry::Prefill, 4, 1024};
+  auto problems = findProblems(*module, *unwrap(findTarget(command.target)), {one, all}, /*mostOfBest=*/1.5,
+                               /*mostTrials=*/2);
+  std::set<std::string> kernels;
+  for (const TuningProblem &problem : problems) {
+    EXPECT_TRUE(kernels.insert(problem.name + " " + problem.bounds()).second) << problem.name;
+    const bool isOfOne = problem.rows == 64 || problem.rows == 1;
+    EXPECT_TRUE(problem.call == (isOfOne ? one : all)) << problem.name << ' ' << problem.bounds();
+  }
+  // Kernels for one token of each of four sequences, which a prompt alone has, too.
+  EXPECT_TRUE(llvm::any_of(problems, [](const TuningProblem &problem) { return problem.rows == 4; }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, ProblemsOfPrompts, testing::Values(1, 8));
+
 } // namespace
 } // namespace kiln

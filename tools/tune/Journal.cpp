@@ -26,7 +26,8 @@ static bool readState(const json::Object &line, Trial &trial) {
 /// The trial of a line, or null: the last line may be torn, and configurations may have been removed.
 static Trial *findTrial(const json::Object &line, MutableArrayRef<TuningProblem> problems) {
   for (TuningProblem &problem : problems) {
-    if (line.getString("problem") != problem.name || line.getInteger("rows") != problem.rows)
+    if (line.getString("problem") != problem.name || line.getInteger("rows") != problem.rows ||
+        line.getInteger("tokens") != problem.tokens)
       continue;
     for (Trial &trial : problem.trials)
       if (line.getString("kernel") == trial.choice.family->name &&
@@ -83,6 +84,7 @@ Expected<TuningJournal> TuningJournal::open(StringRef path, StringRef heading,
 Error TuningJournal::add(const TuningProblem &problem, const Trial &trial) {
   *os << jsonText(json::Object{{"problem", problem.name},
                                {"rows", problem.rows},
+                               {"tokens", problem.tokens},
                                {"kernel", trial.choice.family->name},
                                {"tile", Attribute(trial.choice.tile).str()},
                                {"state", trial.stateName()},

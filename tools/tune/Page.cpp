@@ -141,7 +141,7 @@ void writeProblem(Html &html, const TuningProblem &problem) {
   auto part = html.in("details", {{"class", "part"}});
   const Trial &best = problem.trials[problem.fastest()], &model = problem.trials[0];
   html.element("summary", {},
-               problem.name + formatv(", {0} rows: {1} µs, the model's choice {2} µs, of {3} trials", problem.rows,
+               problem.name + formatv(", rows {0}: {1} µs, the model's choice {2} µs, of {3} trials", problem.bounds(),
                                       microseconds(best.seconds), microseconds(model.seconds), problem.trials.size())
                                   .str());
   writeTrials(html, problem);

@@ -1,6 +1,7 @@
 #include "tools/tune/Problems.h"
 
 #include "kernels/cost/Problem.h"
+#include "passes/lower/ChoiceBounds.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -20,6 +21,10 @@ void Trial::fail(Error error) {
     diagnostic.print(os);
   }
   reject(State::Failed, StringRef(text).rtrim().str());
+}
+
+std::string TuningProblem::bounds() const {
+  return std::to_string(rows) + (tokens == 0 ? "" : " of prompts up to " + std::to_string(tokens));
 }
 
 std::vector<size_t> TuningProblem::ranking() const {
@@ -45,6 +50,13 @@ static KernelChoice chosenFor(const Op &op, int64_t rows, int64_t tokens) {
   return choiceOf(op);
 }
 
+/// How many prompts of a module add up in one order.
+static int64_t batchInvariantOf(const Op &op) {
+  const Attribute *invariant =
+      findAttribute(op.parent()->function()->module().attributes, ModuleAttribute::batchInvariant);
+  return invariant ? invariant->asInt() : 1;
+}
+
 /// Whether choose-tiles takes a measured choice instead of the model's: where a row's bits must not depend on the rows
 /// beside it, not one that adds up in another order.
 static bool keepsOrder(const Op &op, const KernelChoice &model, const KernelChoice &other) {
@@ -52,21 +64,28 @@ static bool keepsOrder(const Op &op, const KernelChoice &model, const KernelChoi
   const bool keepsForm = hasFixedForm(op, *model.family);
   if (keepsForm && other.family->form != form)
     return false;
-  const Attribute *invariant =
-      findAttribute(op.parent()->function()->module().attributes, ModuleAttribute::batchInvariant);
   // All configurations of attention to few tokens have one order.
   const bool isFixed = (keepsForm && form != KernelForm::SplitKv) || tokensOfRows(op);
-  return !isFixed || !invariant || invariant->asInt() <= 1 || orderOfSums(op, other) == orderOfSums(op, model);
+  return !isFixed || batchInvariantOf(op) <= 1 || orderOfSums(op, other) == orderOfSums(op, model);
 }
 
-static std::vector<Trial> findTrials(const Op &op, int64_t rows, int64_t tokens, const Target &target,
-                                     double mostOfBest, size_t mostTrials) {
-  DimBinding dims = boundsForRows(op, rows, tokens);
+/// What choose-tiles looks up for a call.
+static ChoiceBound boundOf(const Op &op, int64_t rows, int64_t tokens) {
+  for (ChoiceBound bound : choiceBounds(op, *choiceOf(op).family, batchInvariantOf(op)))
+    if (bound.takes(rows, tokens))
+      return bound;
+  return {rows, 0};
+}
+
+/// Trials fit every call of the bound; their times are modelled for this one.
+static std::vector<Trial> findTrials(const Op &op, ChoiceBound bound, int64_t rows, int64_t tokens,
+                                     const Target &target, double mostOfBest, size_t mostTrials) {
+  DimBinding dims = boundsForRows(op, rows, tokens), upper = boundsForRows(op, bound.rows, bound.tokens);
   std::vector<Trial> trials = {{chosenFor(op, rows, tokens)}};
   for (const KernelFamily *family : allKernelFamilies()) {
-    if (family->byRequestOnly || !family->runs(op, target, dims))
+    if (family->byRequestOnly || !family->runs(op, target, upper))
       continue;
-    for (Tile &tile : family->configurations(op, target, dims)) {
+    for (Tile &tile : family->configurations(op, target, upper)) {
       KernelChoice choice{family, std::move(tile)};
       if (!(choice == trials.front().choice) && keepsOrder(op, trials.front().choice, choice))
         trials.push_back({std::move(choice)});
@@ -90,22 +109,34 @@ static std::vector<Trial> findTrials(const Op &op, int64_t rows, int64_t tokens,
 std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<CallShape> calls,
                                         double mostOfBest, size_t mostTrials) {
   std::vector<TuningProblem> problems;
-  std::set<std::pair<std::string, int64_t>> seen;
+  std::map<std::tuple<std::string, int64_t, int64_t>, size_t> known; // by name and bounds
+  std::vector<bool> isAtBound;                                       // of each problem: the call has as many rows
   for (const CallShape &call : calls) {
     DimBinding dims = {{module.batchDim()->name, call.batch}, {module.tokensDim()->name, call.tokens()}};
-    size_t step = 0;
-    for (const auto &op : module.findFunction(call.entry)->body.ops()) {
-      if (op->has(Trait::Terminator) || choiceOf(*op).family->form == KernelForm::Library) {
-        ++step;
+    for (const auto &[step, op] : llvm::enumerate(module.findFunction(call.entry)->body.ops())) {
+      if (op->has(Trait::Terminator) || choiceOf(*op).family->form == KernelForm::Library)
         continue;
+      const int64_t rows = valueAt(rowsOf(*op), dims);
+      const ChoiceBound bound = boundOf(*op, rows, call.tokens());
+      const std::string name = problemName(*op);
+      auto [at, isNew] = known.try_emplace({name, bound.rows, bound.tokens}, problems.size());
+      if (!isNew && (isAtBound[at->second] || rows < bound.rows))
+        continue;
+      TuningProblem problem = {
+          name, bound.rows, bound.tokens,
+          call, step,       findTrials(*op, bound, rows, call.tokens(), target, mostOfBest, mostTrials)};
+      if (isNew) {
+        problems.push_back(std::move(problem));
+        isAtBound.push_back(rows == bound.rows);
+      } else {
+        problems[at->second] = std::move(problem);
+        isAtBound[at->second] = true;
       }
-      int64_t rows = valueAt(rowsOf(*op), dims);
-      if (std::string name = problemName(*op); seen.insert({name, rows}).second)
-        problems.push_back(
-            {name, rows, call, step, findTrials(*op, rows, call.tokens(), target, mostOfBest, mostTrials)});
-      ++step;
     }
   }
+  // Those of a call follow each other.
+  auto callOf = [&](const TuningProblem &problem) { return llvm::find(calls, problem.call) - calls.begin(); };
+  llvm::stable_sort(problems, [&](const TuningProblem &a, const TuningProblem &b) { return callOf(a) < callOf(b); });
   return problems;
 }
 

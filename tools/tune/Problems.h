@@ -30,12 +30,14 @@ struct Trial {
 /// A problem of the database, as it occurs in a call.
 struct TuningProblem {
   std::string name;
-  int64_t rows = 0;
+  int64_t rows = 0, tokens = 0; ///< bounds that choose-tiles looks up for the call, as TunedChoice has them
   CallShape call;
   size_t step = 0;           ///< the first of the function's steps with this problem
   std::vector<Trial> trials; ///< the first is the model's choice
   size_t chosen = 0;         ///< index of the trial that the database gets
 
+  /// `256`, or `256 of prompts up to 64`
+  std::string bounds() const;
   /// The timed trials, the fastest first.
   std::vector<size_t> ranking() const;
   /// The first of the ranking; the model's choice if nothing was timed.
@@ -49,9 +51,10 @@ struct CallTimes {
   double modelSeconds = 0, seconds = 0;
 };
 
-/// The problems of the calls in a module that has run the pipeline with no database, each once per number of rows.
-/// Trials are every configuration of every family that runs the op, except those whose modelled time is more than
-/// `mostOfBest` times the best; at most the `mostTrials` most promising of each problem are kept.
+/// The problems of the calls in a module that has run the pipeline with no database. Each is measured in one call for
+/// each kernel that choose-tiles chooses: in the first that has as many rows as its bound, or else the first that it
+/// takes. Trials are every configuration of every family that runs the op, except those whose modelled time is more
+/// than `mostOfBest` times the best; at most the `mostTrials` most promising of each problem are kept.
 std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<CallShape> calls,
                                         double mostOfBest, size_t mostTrials);
 

@@ -24,7 +24,7 @@ static void printProblems(raw_ostream &os, ArrayRef<TuningProblem> problems) {
     size_t rank = llvm::count_if(ranking, [&](size_t i) { return problem.trials[i].seconds < model.seconds; }) + 1;
     double worst = ranking.empty() ? 0 : problem.trials[ranking.back()].seconds;
     os << formatv("| {0} | {1} | {2} | {3} | {4} | {5:F2} | {6} | {7:F2} | {8:F1} % | {9:F2} | {10} | {11} |\n",
-                  problem.name, problem.rows, problem.trials.size(), countOf(problem, Trial::State::Wrong),
+                  problem.name, problem.bounds(), problem.trials.size(), countOf(problem, Trial::State::Wrong),
                   countOf(problem, Trial::State::Failed), model.seconds * 1e6, rank, best.seconds * 1e6,
                   best.seconds > 0 ? (model.seconds / best.seconds - 1) * 100 : 0, worst * 1e6, chosenText(problem),
                   best.configuration());
@@ -41,7 +41,7 @@ static void printRejected(raw_ostream &os, ArrayRef<TuningProblem> problems) {
       if (isFirst)
         os << "\n| problem | rows | dropped trial | | why |\n|---|---|---|---|---|\n";
       isFirst = false;
-      os << formatv("| {0} | {1} | {2} | {3} | {4} |\n", problem.name, problem.rows, trial.configuration(),
+      os << formatv("| {0} | {1} | {2} | {3} | {4} |\n", problem.name, problem.bounds(), trial.configuration(),
                     trial.stateName(), tableCell(trial.reason));
     }
 }

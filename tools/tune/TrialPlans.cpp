@@ -30,7 +30,8 @@ Expected<CompiledPlan> TrialPlans::compile(Choose choose, const Twine &name) con
   TuningDatabase database;
   database.target = command.target;
   for (const TuningProblem &problem : problems)
-    database.set({problem.name, problem.rows, choose(problem)->choice});
+    database.set(
+        {.problem = problem.name, .rows = problem.rows, .choice = choose(problem)->choice, .tokens = problem.tokens});
   std::string path = (folder + "/" + name).str();
   if (Error error = writeFiles(folder, {{(name + ".toml").str(), database.str()}}))
     return error;

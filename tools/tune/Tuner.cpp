@@ -308,7 +308,8 @@ TuningDatabase Tuner::database() const {
     const Trial &chosen = problem.trials[problem.chosen];
     if (chosen.state != Trial::State::Timed)
       continue;
-    TunedChoice entry{problem.name, problem.rows, chosen.choice, chosen.seconds, problem.trials[0].seconds};
+    TunedChoice entry{problem.name,  problem.rows, chosen.choice, chosen.seconds, problem.trials[0].seconds,
+                      problem.tokens};
     if (command.inCalls) {
       entry.call = problem.call.str();
       auto isOwn = [&](const CallTimes &times) { return times.call == problem.call; };

@@ -9,15 +9,6 @@
 
 namespace kiln {
 
-/// The most tokens of all classes but the last, which has the longest prompts.
-constexpr std::array<int64_t, 2> promptClasses = {64, 256};
-/// Numbers of sequences that get a choice of their own, besides the bound: fewer where a single prompt has many rows.
-static SmallVector<int64_t, 4> sequencesOf(int64_t tokens) {
-  if (tokens > promptClasses.back())
-    return {1, 2, 4, 8};
-  return {1, 2, 4, 16};
-}
-
 /// A kernel that is slower by up to this factor is used again rather than one more kernel made.
 constexpr double worthAnother = 1.02;
 
@@ -62,18 +53,13 @@ Expected<std::vector<TileChooser::PromptCandidate>> TileChooser::promptCandidate
 /// The numbers of rows of prompts of up to `tokens` tokens, the fewest first.
 Expected<std::vector<TileChooser::PromptRows>> TileChooser::rowsOfClass(const Op &op, int64_t tokens) {
   const DimSymbol *length = tokensOfRows(op);
-  const bool isLast = tokens == length->max;
-  int64_t most = valueAt(rowsOf(op), boundsForRows(op, INT64_MAX, tokens));
   std::vector<PromptRows> all;
-  for (int64_t sequences : sequencesOf(tokens))
-    if (sequences * tokens < most) {
-      DimBinding dims = boundsForRows(op, sequences * tokens, tokens);
-      all.push_back({sequences * tokens, isLast ? 0 : tokens, dims, dims});
-    }
-  DimBinding upper = boundsForRows(op, most, tokens), dims = upper;
-  if (isLast)
-    dims[length->name] = interest.find(length->name)->second;
-  all.push_back({most, isLast ? 0 : tokens, upper, dims});
+  for (ChoiceBound bound : boundsOfPromptClass(op, tokens)) {
+    DimBinding upper = boundsForRows(op, bound.rows, tokens);
+    all.push_back({bound.rows, bound.tokens, upper, upper});
+  }
+  if (tokens == length->max)
+    all.back().dims[length->name] = interest.find(length->name)->second;
   for (PromptRows &at : all) {
     Expected<std::vector<PromptCandidate>> candidates = promptCandidates(op, at);
     if (!candidates)
@@ -180,13 +166,9 @@ void dropNeedless(std::vector<KernelVariant> &variants) {
 
 /// The variants of an op over prompts; the last one, for calls that no other takes, is the op's own choice.
 Expected<std::vector<KernelVariant>> TileChooser::choosePrompts(const Op &op) {
-  SmallVector<int64_t, 3> classes = {tokensOfRows(op)->max};
-  for (int64_t tokens : llvm::reverse(promptClasses))
-    if (tokens < classes.front())
-      classes.push_back(tokens);
   // From the longest prompts on: kernels that were chosen for them serve shorter ones, too.
   std::vector<KernelVariant> chosen;
-  for (int64_t tokens : classes) {
+  for (int64_t tokens : promptClassesOf(op)) {
     Expected<std::vector<PromptRows>> all = rowsOfClass(op, tokens);
     if (!all)
       return all.takeError();

@@ -23,29 +23,6 @@ std::vector<Tile> TileChooser::tilesInOrder(const Op &op, const KernelFamily &fa
   return tiles;
 }
 
-/// Numbers of rows that get a choice of their own; none where all must run alike. Few tokens per sequence: as many rows
-/// as sequences; attention has the fewer blocks a head, the more rows there are. Prompts: short ones, and one or eight
-/// long ones, for which large tiles give too few blocks. Sums of ranks: short prompts, whose values take less time to
-/// cross the link than two barriers; shares of ranks, which are logits: also few rows.
-static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &family) {
-  if (family.form == KernelForm::DecodeLayers)
-    return {1, 2, 4};
-  bool isTensorMatmul = isTensorProduct(family);
-  if (isVerified(op) && !hasFixedForm(op, family))
-    return {};
-  if (isProductOfFewTokens(op))
-    return isTensorMatmul ? SmallVector<int64_t, 3>{8, 16, 32} : SmallVector<int64_t, 3>{1, family.rowsAtOnce, 16};
-  if (isTensorMatmul)
-    return {64, 256, 1024};
-  if (op.is(OpKind::allGather))
-    return {4, 64};
-  if (anchor(op)->has(Trait::Exchange))
-    return {64};
-  if (family.form == KernelForm::SplitKv)
-    return {1, 4, 8, 16, 32};
-  return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{64, 1024, 8192} : SmallVector<int64_t, 3>();
-}
-
 /// Whether a family adds up rows by threads that its tile decides about.
 static bool addsUpRows(const KernelFamily &family) {
   return family.form == KernelForm::LayerNorm || family.form == KernelForm::RowStatistics;
@@ -316,16 +293,11 @@ static void setChoice(Op &op, const KernelChoice &choice, ArrayRef<KernelVariant
     op.setAttribute("variants", variantsAttribute(variants));
 }
 
-/// Whether one kernel of the family is much better for few rows, and another one for many.
-static bool hasVariedKernels(const KernelFamily &family) {
-  return isTensorProduct(family) || family.form == KernelForm::TensorFlash;
-}
-
 Error TileChooser::choose(Op &op) {
   Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), target, boundsToChooseFor(op));
   if (!family)
     return family.takeError();
-  if (batchInvariant > 1 && hasVariedKernels(**family) && tokensOfRows(op))
+  if (hasPromptClasses(op, **family, batchInvariant))
     return chooseForPrompts(op, **family);
   SmallVector<int64_t, 3> rows = variantRows(op, **family);
   const DimBinding upper = boundsToChooseFor(op);

@@ -3,14 +3,10 @@
 
 #include "kernels/families/KernelFamily.h"
 #include "kernels/tuning/Tuning.h"
+#include "passes/lower/ChoiceBounds.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
-
-/// Whether the family computes products in tensor cores.
-inline bool isTensorProduct(const KernelFamily &family) {
-  return family.form == KernelForm::TensorMatmul || family.form == KernelForm::TensorScore;
-}
 
 /// The numbers of prompts that decide about the order of their sums, whatever the bound of a plan: plans for one
 /// sequence and for many have the same. A prompt alone counts twice, since somebody waits for it.

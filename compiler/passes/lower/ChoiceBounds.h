@@ -1,0 +1,36 @@
+//===- ChoiceBounds.h - the numbers of rows that kernels are chosen for -------------===//
+#pragma once
+
+#include "kernels/families/KernelFamily.h"
+
+namespace kiln {
+
+/// The calls that a kernel is chosen for: of up to so many rows, as rowsOf (kernels/cost/Problem.h) counts them; of
+/// prompts of up to so many tokens, or any number if it is 0.
+struct ChoiceBound {
+  int64_t rows = 0, tokens = 0;
+
+  bool takes(int64_t callRows, int64_t callTokens) const {
+    return callRows <= rows && (tokens == 0 || callTokens <= tokens);
+  }
+};
+
+/// What choose-tiles chooses a kernel of an op for, whose family is this or one of its kind; the first that takes a
+/// call is the call's. The last one takes all calls. `batchInvariant`: as ModuleAttribute::batchInvariant says.
+std::vector<ChoiceBound> choiceBounds(const Op &op, const KernelFamily &family, int64_t batchInvariant);
+
+/// Whether the family computes products in tensor cores.
+inline bool isTensorProduct(const KernelFamily &family) {
+  return family.form == KernelForm::TensorMatmul || family.form == KernelForm::TensorScore;
+}
+
+/// Whether prompts of the op's class add up in one order: then its kernels are chosen class by class (PromptTiles.cpp).
+bool hasPromptClasses(const Op &op, const KernelFamily &family, int64_t batchInvariant);
+/// The most tokens of a prompt of each class, the longest first.
+SmallVector<int64_t, 3> promptClassesOf(const Op &op);
+/// The bounds of a class, by the most tokens of its prompts, those with the fewest rows first.
+std::vector<ChoiceBound> boundsOfPromptClass(const Op &op, int64_t mostTokens);
+/// Numbers of rows that get a choice of their own besides the bound, for ops that have no classes.
+SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &family);
+
+} // namespace kiln

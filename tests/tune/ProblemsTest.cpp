@@ -147,6 +147,18 @@ TEST_P(ProblemsOfPrompts, AProblemIsMeasuredInTheCallThatHasItsRows) {
   EXPECT_TRUE(llvm::any_of(problems, [](const TuningProblem &problem) { return problem.rows == 4; }));
 }
 
+TEST_P(ProblemsOfPrompts, TrialsAreMoreThanTheModelChoosesFrom) {
+  auto module = unwrap(compileForTuning(command, pipeline, "none", sources));
+  auto problems = findProblems(*module, *unwrap(findTarget(command.target)), {{Entry::Prefill, 1, 1024}},
+                               /*mostOfBest=*/2, /*mostTrials=*/1000);
+  bool hasNarrow = false;
+  for (const TuningProblem &problem : problems)
+    for (const Trial &trial : problem.trials)
+      if (const Attribute *width = findAttribute(trial.choice.tile, "tile_n"))
+        hasNarrow |= trial.choice.family->name == "gemm_wgmma" && width->asInt() % 32 != 0;
+  EXPECT_TRUE(hasNarrow);
+}
+
 INSTANTIATE_TEST_SUITE_P(Orders, ProblemsOfPrompts, testing::Values(1, 8));
 
 } // namespace

@@ -132,7 +132,8 @@ protected:
                     "static_assert(" + assertion.split('\n').first.str() + "\n}\n";
   }
 
-  /// Adds kernels of an op by every family that accepts it, in at most twelve configurations of each.
+  /// Adds kernels of an op by every family that accepts it, in some twelve configurations of each, and as many of those
+  /// that only a tuner tries.
   void addAll(const Op &op, const Target &target) {
     DimBinding upper = upperBounds(op);
     for (const KernelFamily *family : allKernelFamilies()) {
@@ -140,13 +141,17 @@ protected:
         continue;
       headers.insert(family->header.str());
       families.insert(family->name.str());
-      std::vector<Tile> tiles = family->configurations(op, target, upper);
-      size_t step = std::max<size_t>(1, tiles.size() / 12);
-      for (size_t i = 0; i < tiles.size(); i += step) {
-        Attribute tile(tiles[i]);
-        expectSuccess(checkTile(op, *family, &tile, target, upper));
-        add(unwrap(writeKernel(op, {family, tiles[i]})));
-      }
+      addSome(op, *family, target, family->configurations(op, target, upper));
+      if (family->moreToTry)
+        addSome(op, *family, target, family->moreToTry(op, target, upper));
+    }
+  }
+  void addSome(const Op &op, const KernelFamily &family, const Target &target, ArrayRef<Tile> tiles) {
+    size_t step = std::max<size_t>(1, tiles.size() / 12);
+    for (size_t i = 0; i < tiles.size(); i += step) {
+      Attribute tile(tiles[i]);
+      expectSuccess(checkTile(op, family, &tile, target, upperBounds(op)));
+      add(unwrap(writeKernel(op, {&family, tiles[i]})));
     }
   }
 

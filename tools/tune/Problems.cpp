@@ -85,7 +85,10 @@ static std::vector<Trial> findTrials(const Op &op, ChoiceBound bound, int64_t ro
   for (const KernelFamily *family : allKernelFamilies()) {
     if (family->byRequestOnly || !family->runs(op, target, upper))
       continue;
-    for (Tile &tile : family->configurations(op, target, upper)) {
+    std::vector<Tile> tiles = family->configurations(op, target, upper);
+    if (family->moreToTry)
+      llvm::append_range(tiles, family->moreToTry(op, target, upper));
+    for (Tile &tile : tiles) {
       KernelChoice choice{family, std::move(tile)};
       if (!(choice == trials.front().choice) && keepsOrder(op, trials.front().choice, choice))
         trials.push_back({std::move(choice)});

@@ -53,8 +53,9 @@ struct CallTimes {
 
 /// The problems of the calls in a module that has run the pipeline with no database. Each is measured in one call for
 /// each kernel that choose-tiles chooses: in the first that has as many rows as its bound, or else the first that it
-/// takes. Trials are every configuration of every family that runs the op, except those whose modelled time is more
-/// than `mostOfBest` times the best; at most the `mostTrials` most promising of each problem are kept.
+/// takes. Trials are every configuration of every family that runs the op, those included that only a tuner tries,
+/// except those whose modelled time is more than `mostOfBest` times the best; at most the `mostTrials` most promising
+/// of each problem are kept.
 std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<CallShape> calls,
                                         double mostOfBest, size_t mostTrials);
 

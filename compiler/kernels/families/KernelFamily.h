@@ -97,6 +97,9 @@ struct KernelFamily {
   bool (*accepts)(const Op &op, const Target &target, const DimBinding &upper);
   /// The configurations to choose from for dims up to `upper`; never empty for an op that it accepts.
   std::vector<Tile> (*configurations)(const Op &op, const Target &target, const DimBinding &upper);
+  /// Configurations that `kiln tune` tries besides, since the model does not rank them well enough to choose among
+  /// them; null: none.
+  std::vector<Tile> (*moreToTry)(const Op &op, const Target &target, const DimBinding &upper) = nullptr;
   /// Whether the template accepts a tile with these settings that is not among the configurations; null: it accepts
   /// any.
   bool (*isSound)(const Op &op, const Tile &tile) = nullptr;

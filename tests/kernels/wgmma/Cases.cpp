@@ -51,6 +51,8 @@ std::vector<WgmmaMatmulCase> wgmmaActivationCases() {
       make(DType::F16, 40, 136, 520, {64, 128, 3, 1, 1, 1, 1, 8}, 1),   // a vector a thread
       make(DType::BF16, 150, 200, 264, {64, 64, 2, 1, 1, 2, 2, 2}, 1),  // copies and parts
       make(DType::F16, 1, 24, 136, {64, 64, 2, 1, 1, 2, 1, 2}, 1),      // the second share of the weight is outside
+      make(DType::BF16, 300, 136, 264, {256, 64, 2, 2, 1, 1, 1, 2}, 1), // parts of 256 rows
+      make(DType::F16, 200, 136, 328, {192, 96, 2, 3, 1, 1, 1, 2}, 1),  // of three warpgroups
       // Ranges: of one step and two, the ring goes on; several, a step each; beside a cluster's copies.
       make(DType::BF16, 130, 136, 264, {64, 64, 3, 1, 2, 1, 1, 1, 2}, 2),
       make(DType::F16, 70, 96, 328, {128, 96, 2, 2, 1, 1, 1, 1, 5}, 1),

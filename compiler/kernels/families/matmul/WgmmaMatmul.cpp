@@ -128,25 +128,30 @@ static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, S
   return tile;
 }
 
+/// The sound tiles of these roles and widths, each also with less shared memory if it is small.
+static void addTiles(std::vector<Tile> &tiles, const Op &op, const Target &target, ArrayRef<Roles> roles,
+                     ArrayRef<int64_t> cols, Shares shares) {
+  for (Roles role : roles)
+    for (int64_t n : cols) {
+      Tile tile = tileOf(op, target, role, n, shares, target.sharedPerBlock);
+      if (isSoundWgmmaTiled(op, tile))
+        tiles.push_back(tile);
+      // Beside a block of half the size, one of the next kernel has room, and reads its first weights early.
+      Tile half = tileOf(op, target, role, n, shares, target.sharedPerMultiprocessor / 2 - 1024);
+      if (WgmmaBlock(op, half).threads() <= 256 && setting(half, "stages") >= leastStagesOfHalf && half != tile &&
+          isSoundWgmmaTiled(op, half))
+        tiles.push_back(std::move(half));
+    }
+}
+
+constexpr Roles wgmmaRoles[] = {{1, 2, 128}, {1, 2, 64}, {2, 1, 256}, {2, 1, 128}, {1, 3, 64}, {3, 1, 192}, {1, 1, 64}};
+/// Numbers of ranges that have, for many rows, the bits of tiles with as many parts.
+constexpr int64_t wgmmaRanges[] = {2, 4, 8};
+
 static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &target, const DimBinding &) {
-  static constexpr Roles roles[] = {{1, 2, 128}, {1, 2, 64},  {2, 1, 256}, {2, 1, 128},
-                                    {1, 3, 64},  {3, 1, 192}, {1, 1, 64}};
   static constexpr int64_t cols[] = {256, 224, 192, 160, 128, 96, 64, 32};
   std::vector<Tile> tiles;
-  auto add = [&](ArrayRef<Roles> roles, ArrayRef<int64_t> cols, Shares shares) {
-    for (Roles role : roles)
-      for (int64_t n : cols) {
-        Tile tile = tileOf(op, target, role, n, shares, target.sharedPerBlock);
-        if (isSoundWgmmaTiled(op, tile))
-          tiles.push_back(tile);
-        // Beside a block of half the size, one of the next kernel has room, and reads its first weights early.
-        Tile half = tileOf(op, target, role, n, shares, target.sharedPerMultiprocessor / 2 - 1024);
-        if (WgmmaBlock(op, half).threads() <= 256 && setting(half, "stages") >= leastStagesOfHalf && half != tile &&
-            isSoundWgmmaTiled(op, half))
-          tiles.push_back(std::move(half));
-      }
-  };
-  add(roles, cols, {});
+  addTiles(tiles, op, target, wgmmaRoles, cols, {});
   // The bits of a row of decode must not depend on the rows beside it, and so not on the parts of the depth.
   if (hasOneToken(anchor(op)->result()->type))
     return tiles;
@@ -154,10 +159,51 @@ static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &ta
   static constexpr Shares clusters[] = {{2, 1, 1}, {1, 2, 1}, {4, 1, 1}, {1, 4, 1}, {2, 2, 1}, {1, 1, 2},
                                         {1, 1, 4}, {1, 1, 8}, {2, 1, 2}, {1, 2, 2}, {2, 1, 4}, {1, 2, 4}};
   for (Shares shares : clusters)
-    add(clusteredRoles, ArrayRef(cols).drop_front(2), shares);
-  // For many rows, the bits of tiles with parts.
-  for (int64_t ranges : {2, 4, 8})
-    add(roles, cols, {.ranges = ranges});
+    addTiles(tiles, op, target, clusteredRoles, ArrayRef(cols).drop_front(2), shares);
+  for (int64_t ranges : wgmmaRanges)
+    addTiles(tiles, op, target, wgmmaRoles, cols, {.ranges = ranges});
+  return tiles;
+}
+
+/// The least widths, no multiples of 32, with which one or two rounds of blocks have all columns.
+static SmallVector<int64_t, 4> balancedCols(const Op &op, const Target &target, const DimBinding &dims, int64_t m,
+                                            int64_t parts) {
+  MatmulProblem problem = matmulProblem(op);
+  auto rowTiles = static_cast<int64_t>(llvm::divideCeil(valueAt(problem.rows, dims), m));
+  SmallVector<int64_t, 4> widths;
+  for (int64_t rounds : {1, 2}) {
+    const int64_t colTiles = rounds * static_cast<int64_t>(target.multiprocessors) / (rowTiles * parts);
+    if (colTiles == 0)
+      continue;
+    auto least = static_cast<int64_t>(llvm::divideCeil(valueAt(problem.cols, dims), colTiles));
+    for (int64_t group : {16, 8}) {
+      auto n = static_cast<int64_t>(llvm::alignTo(least, group));
+      if (n >= 32 && n <= 256 && n % 32 != 0 && !llvm::is_contained(widths, n))
+        widths.push_back(n);
+    }
+  }
+  return widths;
+}
+
+/// Tiles as wide as few rounds of blocks need, of which the model expects too much (docs/performance.md), and parts of
+/// 192 and 256 rows, which load less for each product.
+static std::vector<Tile> wgmmaTiledTrials(const Op &op, const Target &target, const DimBinding &dims) {
+  std::vector<Tile> tiles;
+  if (hasOneToken(anchor(op)->result()->type))
+    return tiles;
+  auto addBalanced = [&](ArrayRef<Roles> roles, Shares shares) {
+    for (Roles role : roles)
+      addTiles(tiles, op, target, role, balancedCols(op, target, dims, role.m * shares.n, shares.parts), shares);
+  };
+  addBalanced(wgmmaRoles, {});
+  for (int64_t ranges : wgmmaRanges)
+    addBalanced(wgmmaRoles, {.ranges = ranges});
+  static constexpr Roles partedRoles[] = {{2, 1, 256}, {3, 1, 192}, {2, 1, 128}, {1, 1, 64}};
+  static constexpr int64_t cols[] = {192, 160, 128, 96, 64};
+  for (int64_t parts : {2, 4}) {
+    addBalanced(partedRoles, {.parts = parts});
+    addTiles(tiles, op, target, ArrayRef(partedRoles).take_front(2), cols, {.parts = parts});
+  }
   return tiles;
 }
 
@@ -238,6 +284,10 @@ static double exchangeSeconds(const WgmmaBlock &block, const Target &target, con
   return times.exchange + rounds.resident * given / times.exchangeRate;
 }
 
+/// How long an element of the epilogue takes beside one in a tile whose threads have 8 neighbouring columns: in groups
+/// of 16 or 8 columns a thread has 4 or 2, and reads and writes as many at a time.
+static double slownessOfElement(int64_t n) { return n % 32 == 0 ? 1 : n % 16 == 0 ? 1.25 : 1.75; }
+
 static double estimateWgmmaTiled(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   const KernelTimes::WgmmaTiled &times = target.times.wgmmaTiled;
   MatmulProblem problem = matmulProblem(op);
@@ -251,7 +301,8 @@ static double estimateWgmmaTiled(const Op &op, const Tile &tile, const Target &t
   // Products of the second range follow those of the first; further ones wait.
   double waits = static_cast<double>(std::max<int64_t>(0, block.ranges - 2)) * times.range;
   double products = (steps * cyclesOfStep(block, target, rounds) + waits) / target.times.clock;
-  double elements = static_cast<double>(block.m * block.n) / static_cast<double>(block.consumers) / parts;
+  double elements = static_cast<double>(block.m * block.n) / static_cast<double>(block.consumers) / parts *
+                    slownessOfElement(block.n);
   double output = times.output + elements * times.element + exchangeSeconds(block, target, rounds);
   // A team's epilogue is hidden by the products of others, but for the last one.
   double inTurn = std::ceil(rounds.perBlock / teams) * (products + output);
@@ -271,6 +322,7 @@ const KernelFamily wgmmaTiledFamily = {
     .rowVectors = 2,
     .accepts = acceptsWgmmaTiled,
     .configurations = wgmmaTiledConfigurations,
+    .moreToTry = wgmmaTiledTrials,
     .isSound = isSoundWgmmaTiled,
     .order = orderOfWgmmaTiled,
     .launch = launchWgmmaTiled,

@@ -2,10 +2,12 @@
 //
 // The attention of mma_flash.cuh, for many queries per head (prefill), elements of bf16 or f16; sm_90a only.
 //
-// Method: FlashAttention-3 (Shah et al., 2024) without its producer warp: a block keeps a tile of queries, 64 a
-// warpgroup, and walks over the tiles of keys, which one of its threads copies by TMA. Scores, weights and output stay
-// in registers; the tensor cores read queries, keys and values from shared memory in the layout of global memory, so
-// that nothing is transposed. Queries in registers would leave a multiprocessor room for three blocks, not four.
+// Method: FlashAttention-3 (Shah et al., 2024), also without its producer warp: a block keeps a tile of queries, 64 a
+// warpgroup, and walks over the tiles of keys, which one of its threads copies by TMA. With two roles, it is of a warp
+// that does nothing else: a step is shorter, but a multiprocessor has registers for fewer blocks. Scores, weights and
+// output stay in registers; the tensor cores read queries, keys and values from shared memory in the layout of global
+// memory, so that nothing is transposed. Queries in registers would leave a multiprocessor room for three blocks, not
+// four.
 //
 // Overlap: a warpgroup starts the products for the next scores as soon as it has the exponents of the present weights,
 // so that the tensor cores are at them while it takes the powers; and it starts weights · values right behind, which
@@ -28,8 +30,8 @@
 // that a query sees and the end, in which anything may be: their weights are 0, and the threads put zeros in place of
 // their values, in the last tile.
 //
-// Launch: grid (heads, batch, ceildiv(queries, kTileQueries)), block 2 · kTileQueries · kWays; the blocks with the most
-// keys first.
+// Launch: grid (heads, batch, ceildiv(queries, kTileQueries)), block 2 · kTileQueries · kWays + 32 · (kRoles - 1);
+// the blocks with the most keys first.
 //
 // Shared memory, all of it dynamic: 128 · ceildiv(kHeadSize, 64) · (kTileQueries + 2 · kStages · kTileKeys) bytes, in
 // the layout that tensor_flash.cuh documents, and 32 · kStages + 8 for barriers, rounded up to 1024; or kShared bytes,
@@ -40,6 +42,7 @@
 //   kTileQueries    a multiple of 64
 //   kTileKeys       of all ways; a way has 64 or 128
 //   kWays           1 or 2
+//   kRoles          1: all warps multiply; 2, with one way: another one copies
 //   kStages         2 or more
 //   kShared         bytes that the block takes at least, so that no more blocks share a multiprocessor than should
 //   kCausal         keys after the query are invisible
@@ -171,7 +174,7 @@ template <class Config, class T> struct WgmmaFlash {
       FlashRows::scaleOutput(out.tiles, factors);
     if constexpr (!kIsLast) {
       startScores(at.next());
-      if (step < refillEnd)
+      if (Shape::kCopyWarps == 0 && step < refillEnd)
         copies.refillKeys(at, step);
     }
     rows.scaleSums(factors);
@@ -185,7 +188,7 @@ template <class Config, class T> struct WgmmaFlash {
     startOutput<1>(at);
     commitProducts();
     if constexpr (!kIsLast) {
-      if (step > 0 && step - 1 < refillEnd)
+      if (Shape::kCopyWarps == 0 && step > 0 && step - 1 < refillEnd)
         copies.refillValues(before, step - 1);
       waitProducts<1>(scores);
       receive(scores);
@@ -193,14 +196,14 @@ template <class Config, class T> struct WgmmaFlash {
     }
   }
 
-  /// Zeros for the values past the last key, for the warpgroups that multiply the last tile. The one whose thread
-  /// copies tiles stores them.
+  /// Zeros for the values past the last key, for the warpgroups that multiply the last tile. The last warpgroup stores
+  /// them.
   KILN_DEVICE void clearPastKeys(Ring at) const {
     constexpr int kRowsAtOnce = int(kWarpgroupSize / kRowChunks);
     const int keys = tile.keyEnd - firstKey - (steps - 1) * kKeys;
     if (keys == kKeys)
       return;
-    if (copies.areOfThisWarpgroup()) {
+    if (copies.isLastWarpgroup()) {
       const int thread = int(threadIndex() % kWarpgroupSize);
       for (int row = keys + thread / int(kRowChunks); row < kKeys; row += kRowsAtOnce)
 #pragma unroll
@@ -209,13 +212,13 @@ template <class Config, class T> struct WgmmaFlash {
                                             u32(thread) % kRowChunks * kChunkBytes),
                       Vec<float, 8>{});
       fenceAsyncCopies();
-      if constexpr (Shape::kWarpgroups > 1)
+      if constexpr (!WgmmaFlashCopies<Config>::kSyncThreadsMeets)
         arrive(shared.cleared);
     }
-    if constexpr (Shape::kWarpgroups > 1)
-      waitBarrier(shared.cleared, 0);
-    else
+    if constexpr (WgmmaFlashCopies<Config>::kSyncThreadsMeets)
       syncThreads();
+    else
+      waitBarrier(shared.cleared, 0);
   }
 
   /// Passes on the tiles of keys that only others see.
@@ -308,6 +311,7 @@ KILN_DEVICE void wgmmaFlash(int queries, int keys, const TensorMap &query, const
   auto &shared = dynamicShared<WgmmaFlashStorage<Config>>();
   const WgmmaFlashMaps maps = {query, key, value};
   using Copies = WgmmaFlashCopies<Config>;
+  using Shape = WgmmaFlashShape<Config>;
   allowDependents();
   if (Copies::areOfThisThread()) {
     maps.prefetch();
@@ -320,6 +324,11 @@ KILN_DEVICE void wgmmaFlash(int queries, int keys, const TensorMap &query, const
   if (Copies::areOfThisThread())
     copies.start(tile.firstQuery);
   syncThreads(); // the others know the barriers
+  if (Shape::kCopyWarps > 0 && threadIndex() >= u32(Shape::kThreads)) {
+    if (Copies::areOfThisThread())
+      copies.refillAll();
+    return;
+  }
   WgmmaFlash<Config, T> thread{shared, copies, flashScale<Score>(), tile};
   thread.run();
   thread.finish(epilogue);

@@ -1,8 +1,9 @@
 //===- wgmma_flash_copies.cuh - the copies of wgmma_flash.cuh ------------------------===//
 //
 // One thread copies the block's queries, and its tiles of keys and values into two rings of stages, by TMA: a box is 64
-// elements of so many rows of a head. This thread multiplies like the others, so it starts a copy only where it has
-// found out itself, a while ago, that the stage is free; then the other warps have most likely come there, too.
+// elements of so many rows of a head. Without a warp for copies, this thread multiplies like the others, so it starts a
+// copy only where it has found out itself, a while ago, that the stage is free; then the other warps have most likely
+// come there, too.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -40,7 +41,7 @@ template <class Config> struct WgmmaFlashCopies {
   /// Of the block; one thread calls it.
   KILN_DEVICE static void initBarriers(WgmmaFlashStorage<Config> &shared) {
     initBarrier(shared.queriesFull, 1);
-    if (Shape::kWarpgroups > 1 && Config::kPastKeys)
+    if (!kSyncThreadsMeets && Config::kPastKeys)
       initBarrier(shared.cleared, kWarpgroupSize);
     for (int i = 0; i < Shape::kStages; ++i) {
       initBarrier(shared.ofKeys.full[i], 1);
@@ -51,10 +52,14 @@ template <class Config> struct WgmmaFlashCopies {
     fenceBarriers();
   }
 
-  /// The thread that copies is one of those that have all tiles of keys, as has its warpgroup.
-  static constexpr u32 kThread = u32(Shape::kWarpgroups - Shape::kWays) * kWarpgroupSize;
+  /// Whether the threads that multiply are all of one warpgroup and of the block, so that syncThreads() is their
+  /// barrier.
+  static constexpr bool kSyncThreadsMeets = Shape::kWarpgroups == 1 && Shape::kCopyWarps == 0;
+  /// The first thread of those that have all tiles of keys. It copies, or else a warp of its own does.
+  static constexpr u32 kLastThread = u32(Shape::kWarpgroups - Shape::kWays) * kWarpgroupSize;
+  static constexpr u32 kThread = Shape::kCopyWarps > 0 ? u32(Shape::kThreads) : kLastThread;
   KILN_DEVICE static bool areOfThisThread() { return threadIndex() == kThread; }
-  KILN_DEVICE static bool areOfThisWarpgroup() { return threadIndex() / kWarpgroupSize == kThread / kWarpgroupSize; }
+  KILN_DEVICE static bool isLastWarpgroup() { return threadIndex() / kWarpgroupSize == kLastThread / kWarpgroupSize; }
   /// The first step of which this thread does not refill the stages.
   KILN_DEVICE int refillEnd() const { return areOfThisThread() ? steps - Shape::kStages : 0; }
 
@@ -75,6 +80,15 @@ template <class Config> struct WgmmaFlashCopies {
   KILN_DEVICE void refillValues(Ring at, int step) const {
     waitBarrier(shared.ofValues.empty[at.stage], at.parity);
     copyValues(at.stage, step + Shape::kStages);
+  }
+
+  /// All steps behind those of start(), by a thread of the warp for copies.
+  KILN_DEVICE void refillAll() const {
+    Ring at = {0, 0};
+    for (int step = 0; step < steps - Shape::kStages; ++step, at.advance()) {
+      refillKeys(at, step);
+      refillValues(at, step);
+    }
   }
 
 private:

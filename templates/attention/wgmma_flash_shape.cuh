@@ -13,7 +13,8 @@ namespace kiln {
 template <class Config> struct WgmmaFlashShape {
   static constexpr int kHeadSize = Config::kHeadSize, kQueries = Config::kTileQueries, kKeys = Config::kTileKeys;
   static constexpr int kWays = Config::kWays, kWayKeys = kKeys / kWays, kWayThreads = 2 * kQueries;
-  static constexpr int kThreads = kWays * kWayThreads, kStages = Config::kStages;
+  static constexpr int kThreads = kWays * kWayThreads, kStages = Config::kStages; // threads that multiply
+  static constexpr int kCopyWarps = Config::kRoles - 1, kBlockThreads = kThreads + kCopyWarps * int(kWarpSize);
   static constexpr int kWarps = kThreads / int(kWarpSize), kWarpgroups = kThreads / int(kWarpgroupSize);
   static constexpr int kWarpgroupQueries = 64, kWarpQueries = 16;
   static constexpr int kDepthSteps = kHeadSize / 16, kKeySteps = kWayKeys / 16; // steps of the two products
@@ -25,6 +26,7 @@ template <class Config> struct WgmmaFlashShape {
   static_assert(kHeadSize % 16 == 0 && kHeadSize <= 128, "kHeadSize is a multiple of 16 up to 128");
   static_assert(kQueries % kWarpgroupQueries == 0, "a warpgroup has 64 queries");
   static_assert((kWays == 1 || kWays == 2) && (kWayKeys == 64 || kWayKeys == 128), "a way's products are whole");
+  static_assert(kCopyWarps == 0 || (kCopyWarps == 1 && kWays == 1), "ways meet at barriers of the whole block");
   static_assert(kStages >= 2, "one tile is multiplied while another arrives");
 };
 

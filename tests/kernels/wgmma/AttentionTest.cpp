@@ -47,8 +47,9 @@ protected:
     TestArray sums = output(DType::F32, out.size);
     run(variant,
         {static_cast<uint32_t>(heads), static_cast<uint32_t>(batch), ceilDivide(queries, kernel["kTileQueries"])},
-        2 * kernel["kTileQueries"] * kernel["kWays"], sharedBytes(), {sums}, mappedQueries(),
-        mappedCache(keyCache, rows), mappedCache(valueCache, rows), position, sums, heads, queries, keys);
+        2 * kernel["kTileQueries"] * kernel["kWays"] + 32 * (kernel["kRoles"] - 1), sharedBytes(), {sums},
+        mappedQueries(), mappedCache(keyCache, rows), mappedCache(valueCache, rows), position, sums, heads, queries,
+        keys);
     // The weights are rounded to the element type.
     expectClose(sums, expectation(kernel["kCausal"], kernel["kWindow"]), type == DType::BF16 ? 0x1p-8 : 0x1p-11);
   }

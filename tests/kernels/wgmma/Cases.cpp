@@ -256,7 +256,7 @@ std::vector<WgmmaMatmulCase> wgmmaScoreCases() {
 std::vector<AttentionCase> wgmmaFlashCases() {
   /// `resident`: blocks per multiprocessor for which the compiler must leave registers.
   struct Tile {
-    int queries, keys, stages, resident, ways = 1;
+    int queries, keys, stages, resident, ways = 1, roles = 1;
   };
   auto make = [](DType type, int headSize, Tile tile, bool causal = true, int window = 0) {
     return Variant("wgmma", "wgmma_flash_attention", type,
@@ -266,6 +266,7 @@ std::vector<AttentionCase> wgmmaFlashCases() {
                     {"kStages", std::to_string(tile.stages)},
                     {"kResident", std::to_string(tile.resident)},
                     {"kWays", std::to_string(tile.ways)},
+                    {"kRoles", std::to_string(tile.roles)},
                     {"kCausal", causal ? "true" : "false"},
                     {"kWindow", std::to_string(window)}});
   };
@@ -292,6 +293,11 @@ std::vector<AttentionCase> wgmmaFlashCases() {
       {make(DType::BF16, 80, {64, 128, 3, 1, 2}), 1, 70, 75, {5}},
       {make(DType::BF16, 128, {64, 128, 2, 1, 2}), 1, 130, 330, {200}},
       {make(DType::F16, 64, {64, 128, 2, 2, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
+      // A warp for copies: one warpgroup, and two; steps as many as stages, and more.
+      {make(DType::BF16, 64, {64, 64, 3, 3, 1, 2}), 2, 300, 300, {0, 0}},
+      {make(DType::F16, 64, {128, 64, 2, 1, 1, 2}), 2, 170, 250, {3, 80}},
+      {make(DType::BF16, 80, {64, 64, 4, 2, 1, 2}), 1, 70, 75, {5}},
+      {make(DType::F16, 64, {64, 64, 2, 3, 1, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
   };
 }
 

@@ -28,7 +28,9 @@ static int64_t wgmmaFlashShared(const Op &op, const Tile &tile) {
 /// Keys of a way in a tile of keys.
 static int64_t wayKeys(const Tile &tile) { return setting(tile, "tile_keys") / setting(tile, "ways"); }
 
-static int64_t threadsOf(const Tile &tile) { return 2 * setting(tile, "tile_queries") * setting(tile, "ways"); }
+static int64_t threadsOf(const Tile &tile) {
+  return 2 * setting(tile, "tile_queries") * setting(tile, "ways") + 32 * (setting(tile, "roles") - 1);
+}
 
 /// As many as a thread can have, in units of eight.
 constexpr int64_t maxRegisters = 248;
@@ -55,6 +57,8 @@ static bool isSoundWgmmaFlash(const Op &op, const Tile &tile) {
   int64_t queries = setting(tile, "tile_queries"), ways = setting(tile, "ways");
   if ((ways != 1 && ways != 2) || setting(tile, "tile_keys") % ways != 0)
     return false;
+  if (setting(tile, "roles") > 3 - ways)
+    return false;
   if (sharesQueries(op) && queries != setting(tile, "tile_keys"))
     return false;
   int64_t keys = wayKeys(tile);
@@ -76,19 +80,28 @@ static int64_t sharedForFew(const Op &op, const Target &target, int64_t queries,
   return std::min<int64_t>(target.sharedPerBlock, tooMuch + 128);
 }
 
-static std::vector<Tile> wgmmaFlashConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+static std::vector<Tile> wgmmaFlashTiles(const Op &op, const Target &target, const DimBinding &upper, int64_t roles) {
   std::vector<Tile> tiles;
   constexpr std::pair<int64_t, int64_t> keysAndWays[] = {{64, 1}, {128, 1}, {128, 2}};
   for (int64_t queries : {128, 64})
     for (auto [keys, ways] : keysAndWays)
       for (int64_t stages : {3, 4, 2}) { // two do not hide the latency of L2, but need less room
-        Tile tile = {{"shared", 1}, {"stages", stages}, {"tile_keys", keys}, {"tile_queries", queries}, {"ways", ways}};
+        Tile tile = {{"roles", roles},          {"shared", 1}, {"stages", stages}, {"tile_keys", keys},
+                     {"tile_queries", queries}, {"ways", ways}};
         int64_t few = sharedForFew(op, target, queries, upper);
         tile.insert_or_assign("shared", std::max(few, wgmmaFlashShared(op, tile)));
         if (isSoundWgmmaFlash(op, tile) && wgmmaFlashShared(op, tile) <= target.sharedPerBlock)
           tiles.push_back(std::move(tile));
       }
   return tiles;
+}
+
+static std::vector<Tile> wgmmaFlashConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+  return wgmmaFlashTiles(op, target, upper, /*roles=*/1);
+}
+/// The model knows nothing of a warp for copies.
+static std::vector<Tile> wgmmaFlashTrials(const Op &op, const Target &target, const DimBinding &upper) {
+  return wgmmaFlashTiles(op, target, upper, /*roles=*/2);
 }
 
 /// A way takes its keys of a tile at a time, in steps of 16.
@@ -165,6 +178,7 @@ const KernelFamily wgmmaFlashFamily = {
     .waitsItself = true,
     .accepts = acceptsWgmmaFlash,
     .configurations = wgmmaFlashConfigurations,
+    .moreToTry = wgmmaFlashTrials,
     .isSound = isSoundWgmmaFlash,
     .order = orderOfWgmmaFlash,
     .launch = launchWgmmaFlash,

@@ -70,10 +70,13 @@ static bool keepsOrder(const Op &op, const KernelChoice &model, const KernelChoi
 }
 
 /// What choose-tiles looks up for a call.
-static ChoiceBound boundOf(const Op &op, int64_t rows, int64_t tokens) {
+static ChoiceBound boundOf(const Op &op, int64_t rows, const CallShape &call) {
   for (ChoiceBound bound : choiceBounds(op, *choiceOf(op).family, batchInvariantOf(op)))
-    if (bound.takes(rows, tokens))
-      return bound;
+    if (bound.takes(rows, call.tokens())) {
+      // Without classes, the bound takes a single prompt and several. What is found for several says nothing of one.
+      const bool isOfOne = call.batch == 1 || batchInvariantOf(op) > 1;
+      return {bound.rows, isOfOne ? bound.tokens : 0};
+    }
   return {rows, 0};
 }
 
@@ -120,7 +123,7 @@ std::vector<TuningProblem> findProblems(const Module &module, const Target &targ
       if (op->has(Trait::Terminator) || choiceOf(*op).family->form == KernelForm::Library)
         continue;
       const int64_t rows = valueAt(rowsOf(*op), dims);
-      const ChoiceBound bound = boundOf(*op, rows, call.tokens());
+      const ChoiceBound bound = boundOf(*op, rows, call);
       const std::string name = problemName(*op);
       auto [at, isNew] = known.try_emplace({name, bound.rows, bound.tokens}, problems.size());
       if (!isNew && (isAtBound[at->second] || rows < bound.rows))

@@ -66,6 +66,11 @@ bool hasPromptClasses(const Op &op, const KernelFamily &family, int64_t batchInv
   return batchInvariant > 1 && hasVariedKernels(family) && tokensOfRows(op);
 }
 
+ChoiceBound choiceBoundOf(const Op &op, const KernelFamily &family, int64_t rows) {
+  const bool isOfClass = hasVariedKernels(family) && tokensOfRows(op) && llvm::is_contained(promptClasses, rows);
+  return {rows, isOfClass ? rows : 0};
+}
+
 std::vector<ChoiceBound> choiceBounds(const Op &op, const KernelFamily &family, int64_t batchInvariant) {
   std::vector<ChoiceBound> bounds;
   if (hasPromptClasses(op, family, batchInvariant)) {
@@ -76,7 +81,7 @@ std::vector<ChoiceBound> choiceBounds(const Op &op, const KernelFamily &family, 
   }
   for (int64_t rows : variantRows(op, family))
     if (rows < valueAt(rowsOf(op), upperBounds(op)))
-      bounds.push_back({rows, 0});
+      bounds.push_back(choiceBoundOf(op, family, rows));
   bounds.push_back({valueAt(rowsOf(op), boundsToChooseFor(op)), 0});
   return bounds;
 }

@@ -24,6 +24,10 @@ inline bool isTensorProduct(const KernelFamily &family) {
   return family.form == KernelForm::TensorMatmul || family.form == KernelForm::TensorScore;
 }
 
+/// What is looked up of measurements for any calls of up to so many rows: as of a single prompt, if they are those of
+/// the longest prompt of a class.
+ChoiceBound choiceBoundOf(const Op &op, const KernelFamily &family, int64_t rows);
+
 /// Whether prompts of the op's class add up in one order: then its kernels are chosen class by class (PromptTiles.cpp).
 bool hasPromptClasses(const Op &op, const KernelFamily &family, int64_t batchInvariant);
 /// The most tokens of a prompt of each class, the longest first.

@@ -257,8 +257,9 @@ Expected<KernelChoice> TileChooser::chooseForRows(const Op &op, const DimBinding
   Expected<const KernelFamily *> family = familyFor(op, dims);
   if (!family)
     return family.takeError();
-  if (std::optional<KernelChoice> best = measuredChoice(op, dims, **family))
-    return *best;
+  for (int64_t tokens : {choiceBoundOf(op, **family, valueAt(rowsOf(op), dims)).tokens, int64_t(0)})
+    if (std::optional<KernelChoice> best = measuredChoice(op, dims, **family, tokens))
+      return *best;
   Expected<Tile> tile = cheapestTile(op, **family, dims, dims);
   if (!tile)
     return tile.takeError();

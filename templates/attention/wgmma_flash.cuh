@@ -174,7 +174,7 @@ template <class Config, class T> struct WgmmaFlash {
       FlashRows::scaleOutput(out.tiles, factors);
     if constexpr (!kIsLast) {
       startScores(at.next());
-      if (Shape::kCopyWarps == 0 && step < refillEnd)
+      if (step < refillEnd)
         copies.refillKeys(at, step);
     }
     rows.scaleSums(factors);
@@ -188,7 +188,7 @@ template <class Config, class T> struct WgmmaFlash {
     startOutput<1>(at);
     commitProducts();
     if constexpr (!kIsLast) {
-      if (Shape::kCopyWarps == 0 && step > 0 && step - 1 < refillEnd)
+      if (step > 0 && step - 1 < refillEnd)
         copies.refillValues(before, step - 1);
       waitProducts<1>(scores);
       receive(scores);
@@ -212,10 +212,10 @@ template <class Config, class T> struct WgmmaFlash {
                                             u32(thread) % kRowChunks * kChunkBytes),
                       Vec<float, 8>{});
       fenceAsyncCopies();
-      if constexpr (!WgmmaFlashCopies<Config>::kSyncThreadsMeets)
+      if constexpr (!Shape::kSyncThreadsMeets)
         arrive(shared.cleared);
     }
-    if constexpr (WgmmaFlashCopies<Config>::kSyncThreadsMeets)
+    if constexpr (Shape::kSyncThreadsMeets)
       syncThreads();
     else
       waitBarrier(shared.cleared, 0);

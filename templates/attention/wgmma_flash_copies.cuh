@@ -41,7 +41,7 @@ template <class Config> struct WgmmaFlashCopies {
   /// Of the block; one thread calls it.
   KILN_DEVICE static void initBarriers(WgmmaFlashStorage<Config> &shared) {
     initBarrier(shared.queriesFull, 1);
-    if (!kSyncThreadsMeets && Config::kPastKeys)
+    if (!Shape::kSyncThreadsMeets && Config::kPastKeys)
       initBarrier(shared.cleared, kWarpgroupSize);
     for (int i = 0; i < Shape::kStages; ++i) {
       initBarrier(shared.ofKeys.full[i], 1);
@@ -52,16 +52,13 @@ template <class Config> struct WgmmaFlashCopies {
     fenceBarriers();
   }
 
-  /// Whether the threads that multiply are all of one warpgroup and of the block, so that syncThreads() is their
-  /// barrier.
-  static constexpr bool kSyncThreadsMeets = Shape::kWarpgroups == 1 && Shape::kCopyWarps == 0;
   /// The first thread of those that have all tiles of keys. It copies, or else a warp of its own does.
   static constexpr u32 kLastThread = u32(Shape::kWarpgroups - Shape::kWays) * kWarpgroupSize;
   static constexpr u32 kThread = Shape::kCopyWarps > 0 ? u32(Shape::kThreads) : kLastThread;
   KILN_DEVICE static bool areOfThisThread() { return threadIndex() == kThread; }
   KILN_DEVICE static bool isLastWarpgroup() { return threadIndex() / kWarpgroupSize == kLastThread / kWarpgroupSize; }
-  /// The first step of which this thread does not refill the stages.
-  KILN_DEVICE int refillEnd() const { return areOfThisThread() ? steps - Shape::kStages : 0; }
+  /// The first step of which this thread, one of those that multiply, does not refill the stages.
+  KILN_DEVICE int refillEnd() const { return Shape::kCopyWarps == 0 && areOfThisThread() ? steps - Shape::kStages : 0; }
 
   /// The queries, and as many steps as there are stages.
   KILN_DEVICE void start(int firstQuery) const {

@@ -16,6 +16,8 @@ template <class Config> struct WgmmaFlashShape {
   static constexpr int kThreads = kWays * kWayThreads, kStages = Config::kStages; // threads that multiply
   static constexpr int kCopyWarps = Config::kRoles - 1, kBlockThreads = kThreads + kCopyWarps * int(kWarpSize);
   static constexpr int kWarps = kThreads / int(kWarpSize), kWarpgroups = kThreads / int(kWarpgroupSize);
+  /// Whether syncThreads() is a barrier of one warpgroup, the one that multiplies.
+  static constexpr bool kSyncThreadsMeets = kWarpgroups == 1 && kCopyWarps == 0;
   static constexpr int kWarpgroupQueries = 64, kWarpQueries = 16;
   static constexpr int kDepthSteps = kHeadSize / 16, kKeySteps = kWayKeys / 16; // steps of the two products
   static constexpr int kTilesOfKeys = kWayKeys / 8,

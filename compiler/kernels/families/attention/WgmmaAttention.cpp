@@ -57,7 +57,7 @@ static bool isSoundWgmmaFlash(const Op &op, const Tile &tile) {
   int64_t queries = setting(tile, "tile_queries"), ways = setting(tile, "ways");
   if ((ways != 1 && ways != 2) || setting(tile, "tile_keys") % ways != 0)
     return false;
-  if (setting(tile, "roles") > 3 - ways)
+  if (setting(tile, "roles") > (ways == 1 ? 2 : 1)) // ways meet at barriers of the whole block
     return false;
   if (sharesQueries(op) && queries != setting(tile, "tile_keys"))
     return false;

@@ -87,12 +87,8 @@ protected:
 
   static KernelChoice chosenFor(const Op &op, const CallShape &call) {
     const Module &module = op.parent()->function()->module();
-    const int64_t rows =
-        valueAt(rowsOf(op), {{module.batchDim()->name, call.batch}, {module.tokensDim()->name, call.tokens()}});
-    for (const KernelVariant &variant : variantsOf(op))
-      if (variant.takes(rows, call.tokens()))
-        return variant.choice;
-    return choiceOf(op);
+    DimBinding dims = {{module.batchDim()->name, call.batch}, {module.tokensDim()->name, call.tokens()}};
+    return choiceFor(op, valueAt(rowsOf(op), dims), call.tokens());
   }
 
   TuneOptions command;

@@ -42,19 +42,9 @@ size_t TuningProblem::fastest() const {
   return order.empty() ? 0 : order.front();
 }
 
-/// The kernel that the plan runs for this number of rows of sequences of so many tokens.
-static KernelChoice chosenFor(const Op &op, int64_t rows, int64_t tokens) {
-  for (const KernelVariant &variant : variantsOf(op))
-    if (variant.takes(rows, tokens))
-      return variant.choice;
-  return choiceOf(op);
-}
-
-/// How many prompts of a module add up in one order.
+/// How many prompts of the op's module add up in one order.
 static int64_t batchInvariantOf(const Op &op) {
-  const Attribute *invariant =
-      findAttribute(op.parent()->function()->module().attributes, ModuleAttribute::batchInvariant);
-  return invariant ? invariant->asInt() : 1;
+  return op.parent()->function()->module().intAttribute(ModuleAttribute::batchInvariant, 1);
 }
 
 /// Whether choose-tiles takes a measured choice instead of the model's: where a row's bits must not depend on the rows
@@ -84,7 +74,7 @@ static ChoiceBound boundOf(const Op &op, int64_t rows, const CallShape &call) {
 static std::vector<Trial> findTrials(const Op &op, ChoiceBound bound, int64_t rows, int64_t tokens,
                                      const Target &target, double mostOfBest, size_t mostTrials) {
   DimBinding dims = boundsForRows(op, rows, tokens), upper = boundsForRows(op, bound.rows, bound.tokens);
-  std::vector<Trial> trials = {{chosenFor(op, rows, tokens)}};
+  std::vector<Trial> trials = {{choiceFor(op, rows, tokens)}};
   for (const KernelFamily *family : allKernelFamilies()) {
     if (family->byRequestOnly || !family->runs(op, target, upper))
       continue;
@@ -115,34 +105,28 @@ static std::vector<Trial> findTrials(const Op &op, ChoiceBound bound, int64_t ro
 std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<CallShape> calls,
                                         double mostOfBest, size_t mostTrials) {
   std::vector<TuningProblem> problems;
-  std::map<std::tuple<std::string, int64_t, int64_t>, size_t> known; // by name and bounds
-  std::vector<bool> isAtBound;                                       // of each problem: the call has as many rows
-  for (const CallShape &call : calls) {
+  std::set<std::tuple<std::string, int64_t, int64_t>> seen; // names and bounds
+  auto add = [&](const CallShape &call, bool isAtBound) {
     DimBinding dims = {{module.batchDim()->name, call.batch}, {module.tokensDim()->name, call.tokens()}};
     for (const auto &[step, op] : llvm::enumerate(module.findFunction(call.entry)->body.ops())) {
       if (op->has(Trait::Terminator) || choiceOf(*op).family->form == KernelForm::Library)
         continue;
       const int64_t rows = valueAt(rowsOf(*op), dims);
       const ChoiceBound bound = boundOf(*op, rows, call);
-      const std::string name = problemName(*op);
-      auto [at, isNew] = known.try_emplace({name, bound.rows, bound.tokens}, problems.size());
-      if (!isNew && (isAtBound[at->second] || rows < bound.rows))
-        continue;
-      TuningProblem problem = {
-          name, bound.rows, bound.tokens,
-          call, step,       findTrials(*op, bound, rows, call.tokens(), target, mostOfBest, mostTrials)};
-      if (isNew) {
-        problems.push_back(std::move(problem));
-        isAtBound.push_back(rows == bound.rows);
-      } else {
-        problems[at->second] = std::move(problem);
-        isAtBound[at->second] = true;
-      }
+      std::string name = problemName(*op);
+      if ((rows == bound.rows) == isAtBound && seen.insert({name, bound.rows, bound.tokens}).second)
+        problems.push_back({std::move(name), bound.rows, bound.tokens, call, step,
+                            findTrials(*op, bound, rows, call.tokens(), target, mostOfBest, mostTrials)});
     }
-  }
-  // Those of a call follow each other.
-  auto callOf = [&](const TuningProblem &problem) { return llvm::find(calls, problem.call) - calls.begin(); };
-  llvm::stable_sort(problems, [&](const TuningProblem &a, const TuningProblem &b) { return callOf(a) < callOf(b); });
+  };
+  for (bool isAtBound : {true, false})
+    for (const CallShape &call : calls)
+      add(call, isAtBound);
+  // In the order of calls, and of their steps.
+  auto place = [&](const TuningProblem &problem) {
+    return std::pair(llvm::find(calls, problem.call) - calls.begin(), problem.step);
+  };
+  llvm::sort(problems, [&](const TuningProblem &a, const TuningProblem &b) { return place(a) < place(b); });
   return problems;
 }
 

@@ -186,6 +186,13 @@ std::vector<KernelVariant> variantsOf(const Op &op) {
   return variants;
 }
 
+KernelChoice choiceFor(const Op &op, int64_t rows, int64_t tokens) {
+  for (const KernelVariant &variant : variantsOf(op))
+    if (variant.takes(rows, tokens))
+      return variant.choice;
+  return choiceOf(op);
+}
+
 /// The bytes of each row, if scratch has the same number for all of them.
 static std::optional<int64_t> bytesPerRow(const Op &op, const Expr &bytes) {
   const DimBinding one = boundsForRows(op, 1), all = upperBounds(op);

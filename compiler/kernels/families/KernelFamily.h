@@ -174,14 +174,18 @@ struct KernelChoice {
   }
 };
 
-/// The kernel that runs an op with at most `rows` rows, as rowsOf (kernels/cost/Problem.h) counts them, of sequences of
-/// at most `tokens` tokens, or, of attention over a cache, with at most so many in it; 0: of any length.
-struct KernelVariant {
+/// The calls with at most `rows` rows, as rowsOf (kernels/cost/Problem.h) counts them, of sequences of at most `tokens`
+/// tokens, or, of attention over a cache, with at most so many in it; 0: of any length.
+struct ChoiceBound {
   int64_t rows = 0, tokens = 0;
-  KernelChoice choice;
 
   /// Whether it is enough for so many rows of sequences of at most so many tokens.
   bool takes(int64_t ofRows, int64_t ofTokens) const { return ofRows <= rows && (tokens == 0 || ofTokens <= tokens); }
+};
+
+/// The kernel that runs an op in these calls.
+struct KernelVariant : ChoiceBound {
+  KernelChoice choice;
 };
 
 /// The order of a choice's sums, as a text to compare: equal ones give a row the same bits. A choice of a family whose
@@ -196,6 +200,8 @@ bool hasFixedForm(const Op &op, const KernelFamily &family);
 /// `variants` for few rows, ascending: the first one with enough tokens and rows runs.
 KernelChoice choiceOf(const Op &op);
 std::vector<KernelVariant> variantsOf(const Op &op);
+/// The one of these that runs in a call of so many rows of sequences of at most so many tokens.
+KernelChoice choiceFor(const Op &op, int64_t rows, int64_t tokens);
 Attribute variantsAttribute(ArrayRef<KernelVariant> variants);
 
 /// Bytes of scratch that are enough for each of the op's kernels; nothing if none needs scratch. Never decreases when a

@@ -5,16 +5,6 @@
 
 namespace kiln {
 
-/// The calls that a kernel is chosen for: of up to so many rows, as rowsOf (kernels/cost/Problem.h) counts them; of
-/// prompts of up to so many tokens, or any number if it is 0.
-struct ChoiceBound {
-  int64_t rows = 0, tokens = 0;
-
-  bool takes(int64_t callRows, int64_t callTokens) const {
-    return callRows <= rows && (tokens == 0 || callTokens <= tokens);
-  }
-};
-
 /// What choose-tiles chooses a kernel of an op for, whose family is this or one of its kind; the first that takes a
 /// call is the call's. The last one takes all calls. `batchInvariant`: as ModuleAttribute::batchInvariant says.
 std::vector<ChoiceBound> choiceBounds(const Op &op, const KernelFamily &family, int64_t batchInvariant);

@@ -94,8 +94,8 @@ typedef struct KilnCompileOptions {
   KilnProgressCallback onProgress;
   KilnNoteCallback onNote;
   void *user;             /* for both callbacks */
-  int64_t batchInvariant; /* rows of decode up to which, and of prompts always, bits do not depend on the rows beside;
-                             1: they may; 0: the default */
+  int64_t batchInvariant; /* 2 to 64: a row's bits do not depend on the rows beside it, as far as
+                             docs/batch-invariance.md says; 1: they may; 0: the default, 8 */
 } KilnCompileOptions;
 
 #define KILN_COMPILE_OPTIONS                                                                                           \

@@ -48,7 +48,7 @@ ArrayRef<AttributeSpec> moduleAttributes() {
       {Name::ranks, Kind::Int, "ranks among which tensors are split (shard-tensors)", false, {}, std::nullopt, 2},
       {Name::batchInvariant,
        Kind::Int,
-       "rows of @decode up to which a row's bits do not depend on those beside it (choose-tiles)",
+       "1: a row's bits may depend on those beside it; else they do not, if kernels allow (choose-tiles)",
        false,
        {},
        std::nullopt,

@@ -18,8 +18,9 @@ class DeviceKernel {
 public:
   virtual ~DeviceKernel() = default;
 
-  /// The size in bytes of each parameter, in order, as the compiled kernel has them.
-  virtual Expected<std::vector<int64_t>> parameterBytes() const = 0;
+  /// The size in bytes of each parameter, in order, as the compiled kernel has them; none if the device compiles it
+  /// when it is launched first, and checks the arguments then.
+  virtual Expected<std::optional<std::vector<int64_t>>> parameterBytes() const = 0;
 };
 
 /// Checks that a launch's arguments in the plan match the parameters of its kernel: the same number, a tensor map where
@@ -202,7 +203,8 @@ public:
   /// Work that is enqueued from now on waits for the event; the caller does not wait.
   virtual Error awaitEvent(DeviceEvent &event) = 0;
 
-  /// Loads the kernels of a plan, in the plan's order. Error: a kernel that this device cannot run, and the reason.
+  /// Loads the kernels of a plan, in the plan's order. Error: a kernel that this device cannot run, and the reason,
+  /// which the emulated device finds when the kernel is first launched.
   virtual Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan,
                                                                            const KernelFiles &files) = 0;
   /// Loads the kernel once more, with constant memory of its own.

@@ -29,14 +29,14 @@ Error LoadedKernels::checkLaunches(const Plan &plan) const {
     auto bytes = kernel->parameterBytes();
     if (!bytes)
       return bytes.takeError();
-    parameters[name] = std::move(*bytes);
+    if (*bytes)
+      parameters[name] = std::move(**bytes);
   }
   for (const PlanFunction &function : plan.functions)
     for (const PlanStep &step : function.steps)
       for (const PlanLaunch *launch : step.launches())
-        if (!step.matmul)
-          if (Error error =
-                  checkArguments(*launch, *plan.findKernel(launch->kernel), parameters.find(launch->kernel)->second))
+        if (auto bytes = parameters.find(launch->kernel); bytes != parameters.end())
+          if (Error error = checkArguments(*launch, *plan.findKernel(launch->kernel), bytes->second))
             return error;
   return Error::success();
 }

@@ -38,6 +38,10 @@ TEST_F(EmulatedDeviceTest, TellsOfEveryKernelThatItCompiles) {
     EXPECT_EQ(done, told.size() + 1);
     told.push_back(formatv("{0} of {1}", kernel, all));
   };
+  using Names = std::vector<std::string>;
+
+  // When they are loaded, if that is wanted.
+  telling.compilesAhead = true;
   auto load = [&] {
     told.clear();
     auto device = cantFail(EmulatedDevice::create(telling));
@@ -45,11 +49,41 @@ TEST_F(EmulatedDeviceTest, TellsOfEveryKernelThatItCompiles) {
     llvm::sort(told);
     return told;
   };
-  using Names = std::vector<std::string>;
   EXPECT_EQ(load(), Names({"first of 2", "second of 2"}));
   EXPECT_EQ(load(), Names());
   cantFail(writeFile((directory + "/kernels/second.cu").str(), start + "second(float *out) { *out = 2; }\n"));
   EXPECT_EQ(load(), Names({"second of 1"}));
+
+  // Otherwise when one is launched: the other is not compiled.
+  telling.compilesAhead = false;
+  for (std::string name : {"first", "second"})
+    cantFail(writeFile((directory + "/kernels/" + name + ".cu").str(), start + name + "(float *out) { *out = 3; }\n"));
+  told.clear();
+  auto device = cantFail(EmulatedDevice::create(telling));
+  auto kernels = cantFail(device->loadKernels(plan, {directory.str().str(), ""}));
+  EXPECT_EQ(told, Names());
+  PlanLaunch planned;
+  planned.kernel = "second";
+  planned.arguments = {"%out"};
+  PlanStep step;
+  auto *out = static_cast<float *>(cantFail(device->allocate(sizeof(float), "out")));
+  KernelLaunch launch;
+  launch.kernel = kernels[1].get();
+  launch.step = &step;
+  launch.planned = &planned;
+  launch.arguments = {reinterpret_cast<uint64_t>(out)};
+  launch.parameters = {0};
+  launch.tensors = {{"%out", reinterpret_cast<char *>(out), sizeof(float), /*isWritten=*/true}};
+  auto graph = cantFail(device->makeGraph({launch}));
+  EXPECT_EQ(told, Names({"second of 1"}));
+  cantFail(device->run(*graph));
+  EXPECT_EQ(*out, 3);
+  cantFail(device->launch(launch));
+  EXPECT_EQ(told, Names({"second of 1"}));
+  // Then its arguments are checked, too.
+  planned.arguments = {"%out", "%out"};
+  EXPECT_EQ(takeDiagnostics(device->makeGraph({launch}).takeError()).front().message,
+            "kernel second: expected 1 arguments in the plan, got 2");
 }
 
 TEST_F(EmulatedDeviceTest, WritesDamagedTemplatesAgain) {

@@ -108,10 +108,8 @@ void Summary::writePlan() {
     });
   if (llvm::any_of(sides, [](const Side &side) { return side.reported.plan.batchInvariant > 1; }))
     texts("bits of a row", [](const ReportedPlan &r) {
-      return r.plan.batchInvariant > 1
-                 ? formatv("the same in any batch of prompts, and of up to {0} rows of decode", r.plan.batchInvariant)
-                       .str()
-                 : std::string("depend on the batch");
+      return r.plan.batchInvariant > 1 ? "do not depend on the batch, as far as docs/batch-invariance.md promises"
+                                       : "depend on the batch";
     });
   texts("bounds", [](const ReportedPlan &r) {
     std::vector<std::string> dims;

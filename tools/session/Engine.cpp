@@ -203,6 +203,7 @@ Expected<std::unique_ptr<Device>> openDevice(StringRef name, const EngineOptions
     options.launch = launchOptions(engine.schedule);
     options.checkAccesses = engine.checkAccesses;
     options.progress = engine.onKernelCompiled;
+    options.compilesAhead = engine.group != nullptr;
     return EmulatedDevice::create(options);
   }
   CudaDevice::Options options;

@@ -101,13 +101,12 @@ const PassDef chooseTilesPass = {
     .name = "choose-tiles",
     .summary = "Picks the configuration of each kernel by its model",
     .run = chooseTiles,
-    .options =
-        {{"batch", 1, "B to choose for; 0: its bound"},
-         {"tokens", 1024, "T to choose for; 0: its bound"},
-         {"tiles", AttributeMap(), "settings of families or elementwise ops: {layernorm = {row_threads = 1}}"},
-         {"batch_invariant", 8,
-          "rows of @decode up to which a row's bits do not depend on those beside it; prompts' never do. 1: off"},
-         {"tuning", Attribute::text("shipped"), "what was measured: shipped, none, or a file of kiln tune"}},
+    .options = {{"batch", 1, "B to choose for; 0: its bound"},
+                {"tokens", 1024, "T to choose for; 0: its bound"},
+                {"tiles", AttributeMap(), "settings of families or elementwise ops: {layernorm = {row_threads = 1}}"},
+                {"batch_invariant", 8,
+                 "2 or more: a row's bits do not depend on those beside it, if kernels allow. 1: off"},
+                {"tuning", Attribute::text("shipped"), "what was measured: shipped, none, or a file of kiln tune"}},
     .sets = {"tile", "variants"},
 };
 

@@ -56,7 +56,7 @@ Expected<std::unique_ptr<CudaKernel>> CudaKernel::instantiate(int ordinal) const
   return loaded;
 }
 
-Expected<std::vector<int64_t>> CudaKernel::parameterBytes() const {
+Expected<std::optional<std::vector<int64_t>>> CudaKernel::parameterBytes() const {
   std::vector<int64_t> sizes;
   for (;;) {
     size_t offset = 0, bytes = 0;

@@ -26,7 +26,7 @@ public:
   /// Loads the code once more, with constants of its own. Error: not enough memory.
   Expected<std::unique_ptr<CudaKernel>> instantiate(int ordinal) const;
 
-  Expected<std::vector<int64_t>> parameterBytes() const override;
+  Expected<std::optional<std::vector<int64_t>>> parameterBytes() const override;
 
   /// Allows the kernel that much dynamic shared memory on a GPU. Error: more than the GPU has.
   Error allowShared(int64_t bytes, int ordinal);

@@ -6,7 +6,6 @@
 #include "support/Diagnostic.h"
 #include "support/files/File.h"
 #include "support/files/StagedDirectory.h"
-#include "support/process/Parallel.h"
 #include "templates/TemplateFiles.h"
 
 #include <chrono>
@@ -17,10 +16,11 @@ namespace kiln {
 namespace {
 
 struct EmulatedDeviceKernel : DeviceKernel {
-  Expected<std::vector<int64_t>> parameterBytes() const override { return kernel->parameterBytes; }
+  Expected<std::optional<std::vector<int64_t>>> parameterBytes() const override {
+    return code->kernel ? std::optional(code->kernel->parameterBytes) : std::nullopt;
+  }
 
-  std::shared_ptr<KernelLibrary> library;
-  const EmulatedKernel *kernel = nullptr;
+  std::shared_ptr<KernelCode> code;
   /// The program holds the library only once, so each instance's constant memory is copied into it for its launches.
   std::map<std::string, std::vector<char>, std::less<>> constants;
 };
@@ -116,65 +116,43 @@ Error EmulatedDevice::download(void *target, const void *source, int64_t bytes) 
   return Error::success();
 }
 
-namespace {
-
-/// A kernel of a plan whose library is being loaded.
-struct KernelLoad {
-  std::string name, path, source;
-  std::unique_ptr<KernelLibrary> library;
-  std::vector<Diagnostic> failure;
-
-  bool isOpen() const { return !library && failure.empty(); }
-  void take(Expected<std::unique_ptr<KernelLibrary>> result) {
-    if (result)
-      library = std::move(*result);
-    else
-      failure = takeDiagnostics(result.takeError());
-  }
-  std::unique_ptr<DeviceKernel> toKernel() {
-    auto kernel = std::make_unique<EmulatedDeviceKernel>();
-    kernel->kernel = &library->kernel(name);
-    kernel->library = std::move(library);
-    return kernel;
-  }
-};
-
-} // namespace
-
 Expected<std::vector<std::unique_ptr<DeviceKernel>>> EmulatedDevice::loadKernels(const Plan &plan,
                                                                                  const KernelFiles &files) {
-  std::vector<KernelLoad> loads(plan.kernels.size());
-  parallelFor(loads.size(), [&](size_t i) {
-    KernelLoad &load = loads[i];
-    load.name = plan.kernels[i].name;
-    load.path = files.source(load.name);
-    Expected<std::string> source = files.text(load.name);
-    if (!source)
-      return load.take(source.takeError());
-    load.source = std::move(*source);
-    load.take(compiler.findCompiled(load.path, load.source, {load.name}));
-  });
-  std::vector<KernelLoad *> missing;
-  for (KernelLoad &load : loads)
-    if (load.isOpen())
-      missing.push_back(&load);
-  std::mutex mutex;
-  size_t done = 0;
-  parallelFor(missing.size(), [&](size_t i) {
-    KernelLoad &load = *missing[i];
-    load.take(compiler.compile(load.path, load.source, {load.name}));
-    std::lock_guard<std::mutex> lock(mutex);
-    if (options.progress)
-      options.progress(++done, missing.size(), load.name);
-  });
-
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
-  for (KernelLoad &load : loads) {
-    if (!load.library)
-      return llvm::make_error<DiagnosticError>(std::move(load.failure));
-    kernels.push_back(load.toKernel());
+  std::vector<KernelCode *> codes;
+  for (const PlanKernel &planned : plan.kernels) {
+    Expected<std::string> source = files.text(planned.name);
+    if (!source)
+      return source.takeError();
+    auto kernel = std::make_unique<EmulatedDeviceKernel>();
+    kernel->code =
+        std::make_shared<KernelCode>(KernelCode{planned, files.source(planned.name), std::move(*source), nullptr});
+    codes.push_back(kernel->code.get());
+    kernels.push_back(std::move(kernel));
   }
+  if (options.compilesAhead)
+    if (Error error = compileMissing(compiler, codes, options.progress))
+      return error;
   return kernels;
+}
+
+/// The code of a launch's kernel; null for a library.
+static KernelCode *codeOf(const KernelLaunch &launch) {
+  return launch.kernel ? static_cast<const EmulatedDeviceKernel *>(launch.kernel)->code.get() : nullptr;
+}
+
+Error EmulatedDevice::compile(ArrayRef<KernelLaunch> launches) {
+  std::vector<KernelCode *> codes;
+  for (const KernelLaunch &launch : launches)
+    if (KernelCode *code = codeOf(launch))
+      codes.push_back(code);
+  if (Error error = compileMissing(compiler, codes, options.progress))
+    return error;
+  for (const KernelLaunch &launch : launches)
+    if (const KernelCode *code = codeOf(launch))
+      if (Error error = checkArguments(*launch.planned, code->planned, code->kernel->parameterBytes))
+        return error;
+  return Error::success();
 }
 
 /// Adds the kernel's origin in the model to an error of its launch.
@@ -200,8 +178,10 @@ Expected<std::unique_ptr<DeviceKernel>> EmulatedDevice::instantiate(const Device
 
 Error EmulatedDevice::setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) {
   auto &own = static_cast<EmulatedDeviceKernel &>(kernel);
-  if (own.library->constant(name).size() != static_cast<size_t>(bytes))
-    return wrongConstant(own.kernel->name, name, bytes);
+  if (Error error = compileMissing(compiler, {own.code.get()}, options.progress))
+    return error;
+  if (own.code->library->constant(name).size() != static_cast<size_t>(bytes))
+    return wrongConstant(own.code->planned.name, name, bytes);
   const char *begin = static_cast<const char *>(source);
   own.constants[name.str()].assign(begin, begin + bytes);
   return Error::success();
@@ -212,15 +192,17 @@ Error EmulatedDevice::launch(const KernelLaunch &launch) {
     runMatmulOnHost(*launch.matmul, launch.arguments);
     return Error::success();
   }
+  if (Error error = compile(launch))
+    return error;
   const auto &loaded = *static_cast<const EmulatedDeviceKernel *>(launch.kernel);
-  const EmulatedKernel &kernel = *loaded.kernel;
+  const EmulatedKernel &kernel = *loaded.code->kernel;
   // Another device of this program may have the same library, with its own constants.
   static std::mutex constantsInUse;
   std::unique_lock<std::mutex> lock(constantsInUse, std::defer_lock);
   if (!loaded.constants.empty())
     lock.lock();
   for (const auto &[name, bytes] : loaded.constants)
-    llvm::copy(bytes, loaded.library->constant(name).begin());
+    llvm::copy(bytes, loaded.code->library->constant(name).begin());
   std::vector<TensorMap> maps(launch.maps.size());
   for (auto [map, encoded] : llvm::zip(launch.maps, maps))
     encoded = encodeForHost(map, launch.arguments[map.argument]);
@@ -250,6 +232,9 @@ Expected<std::unique_ptr<DeviceGraph>> EmulatedDevice::makeGraph(std::vector<Ker
   graph->order = sequenceOf(launches.size(), beside);
   graph->launches = std::move(launches);
   llvm::append_range(graph->launches, std::move(beside.launches));
+  // All at once, so that they are compiled side by side.
+  if (Error error = compile(graph->launches))
+    return error;
   return graph;
 }
 

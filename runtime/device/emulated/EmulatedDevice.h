@@ -3,12 +3,12 @@
 
 #include "runtime/device/Device.h"
 #include "runtime/device/emulated/Launcher.h"
-#include "runtime/device/emulated/compile/HostKernelCompiler.h"
+#include "runtime/device/emulated/compile/KernelCode.h"
 
 namespace kiln {
 
-/// Compiles kernels with the host's compiler, on all cores, and runs every launch at once,
-/// thread by thread.
+/// Compiles kernels with the host's compiler, those of a call on all cores when it is first made, and runs every launch
+/// at once, thread by thread.
 class EmulatedDevice : public Device {
 public:
   struct Options {
@@ -16,8 +16,10 @@ public:
     LaunchOptions launch;       ///< schedule of blocks and threads
     bool checkAccesses = true;  ///< report wrong accesses to memory at their lines; several times slower
     int64_t stepsAhead = 1;     ///< how many steps work is enqueued ahead; more than 1 is for tests
-    /// Called after every kernel that had to be compiled, one call at a time: how many are done, of how many.
-    std::function<void(size_t done, size_t all, StringRef kernel)> progress;
+    CompileProgress progress;
+    /// Compile all kernels when they are loaded, not when they are launched first. For ranks in other processes: those
+    /// would wait in their calls for one that compiles.
+    bool compilesAhead = false;
   };
 
   /// Error: no host compiler, or a cache that cannot be written.
@@ -62,6 +64,9 @@ public:
 private:
   EmulatedDevice(HostKernelCompiler compiler, const Options &options)
       : compiler(std::move(compiler)), launcher(&memory), options(options) {}
+
+  /// Compiles the kernels of launches that are not compiled yet, and checks the arguments of all.
+  Error compile(ArrayRef<KernelLaunch> launches);
 
   HostKernelCompiler compiler;
   EmulatedMemory memory;

@@ -43,9 +43,10 @@ static void addTuning(CLI::App &sub, std::optional<std::string> &tuning) {
 }
 
 void addBatchInvariant(CLI::App &sub, std::optional<int64_t> &rows) {
-  sub.add_option("--batch-invariant", rows,
-                 "up to so many rows of decode, and any number of prompts of about one length, a row's bits do not "
-                 "depend on the rows beside it; 1: they may, and every number of rows has its fastest kernels")
+  sub.add_option(
+         "--batch-invariant", rows,
+         "2 or more: a row's bits do not depend on the rows beside it, as far as docs/batch-invariance.md says; "
+         "1: they may, and every number of rows has its fastest kernels")
       ->check(integer(1, mostBatchInvariant))
       ->default_str(std::to_string(PipelineOptions().batchInvariant));
 }

@@ -39,24 +39,8 @@ std::string checkStage(const CompileCommand &command, const GivenOptions &given)
   return "";
 }
 
-std::string checkTargets(const CompileCommand &command, const GivenOptions &given) {
-  std::string list = llvm::join(command.targets, ",");
-  if (std::set<std::string>(command.targets.begin(), command.targets.end()).size() < command.targets.size())
-    return "--target: expected each target once, got " + list;
-  if (command.stage == Stage::Cubin)
-    return "";
-  if (command.targets.size() > 1)
-    return "--target: expected one target with --stage " + stageName(command.stage).str() +
-           ", which makes no cubins, got " + list;
-  if (given.count("--passes"))
-    return refuse(given, {"--target"}, "--passes chooses the target, like select-kernels{target=sm_90a}");
-  return "";
-}
-
 std::string check(const CompileCommand &command, const GivenOptions &given) {
   if (std::string wrong = checkStage(command, given); !wrong.empty())
-    return wrong;
-  if (std::string wrong = checkTargets(command, given); !wrong.empty())
     return wrong;
   if (StringRef(command.model).ends_with(".kiln"))
     return refuse(given, {"--max-batch"}, "IR says itself what its dims are, like dim B : 1..64");

@@ -39,15 +39,7 @@ void addCompile(CLI::App &app, CompileCommand &command) {
   addRanks(*sub, command.pipeline.ranks);
   sub->add_option("--passes", command.passes,
                   "passes to run in place of the usual ones, like a,b{n=2}; they choose dtype, kernels and tiles")
-      ->check(checkNotEmpty)
-      ->excludes(sub->get_option("--dtype"))
-      ->excludes(sub->get_option("--strategy"))
-      ->excludes(sub->get_option("--matmul"))
-      ->excludes(sub->get_option("--decode"))
-      ->excludes(sub->get_option("--tuning"))
-      ->excludes(sub->get_option("--batch-invariant"))
-      ->excludes(sub->get_option("--draft-tokens"))
-      ->excludes(sub->get_option("--ranks"));
+      ->check(checkNotEmpty);
   sub->add_option_function<std::string>(
          "--stage", [&command](const std::string &name) { command.stage = *parseStage(name); },
          "where to stop: graph, fused and plan print IR, cuda makes a plan without cubins")

@@ -129,6 +129,10 @@ class Tune(KilnTest):
     def test_errors(self):
         self.assert_fails("kiln tune takes --device emulate or cuda:N", "tune", self.model, "--device", "cpu", code=2)
         self.assert_fails("error: cannot write", *self.command()[:-2], "-o", self.path("no", "such", "folder.toml"))
+        missing = self.path("no", "such.file")
+        for command in ((*self.command()[:-2], "--in-calls", "-o", missing), self.command("--report", missing)):
+            self.assert_fails("error: cannot write: No such file or directory", *command)
+            self.assertEqual(run_kiln(*command).err.count("\n"), 1, "nothing is measured before")
         self.assert_fails("none.toml: error: cannot read", "compile", self.model, "--tuning", self.path("none.toml"))
 
 

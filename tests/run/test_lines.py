@@ -203,6 +203,13 @@ class Results(Lines):
         self.assertEqual([result.get("id") for result in results], [{"b": [1.5, None]}, 7, None])
         self.assertEqual(self.run_lines(""), "")
 
+    def test_results_that_cannot_be_written(self):
+        """The first one ends the run, and not the last."""
+        with open("/dev/full", "wb") as full:
+            process = subprocess.run([KILN, "run", self.model, "--device", "cpu", "--input", "-"], stdout=full, stderr=subprocess.PIPE,
+                                     input=text_of(some_lines(20)).encode())
+        self.assertEqual((process.returncode, process.stderr), (1, b"error: standard output: cannot write: No space left on device\n"))
+
     def test_text(self):
         lines = [{"prompt": "ROMEO:"}, {"prompt": "", "stop": "\n"}, {"prompt": "A\u00e9<|endoftext|>", "special": True},
                  {"prompt": "A\u00e9<|endoftext|>", "stop": ["zzz", " "]}]

@@ -72,7 +72,7 @@ std::string checkInteractive(const RunCommand &command, const GivenOptions &give
   const PromptOptions &prompts = command.prompts;
   if (prompts.count() > 1)
     return "--interactive: expected one prompt at most, with which the text begins";
-  if (llvm::is_contained(prompts.files, "-") || llvm::is_contained(prompts.tokens, "-"))
+  if (llvm::any_of(prompts.given, [](const GivenPrompt &prompt) { return prompt.isStandardInput(); }))
     return "--interactive: expected a prompt from elsewhere than standard input, which has the lines";
   return "";
 }
@@ -102,9 +102,13 @@ std::string check(const RunCommand &command, const GivenOptions &given) {
     return checkInteractive(command, given);
   if (!command.lines.input.empty())
     return checkLines(command, given);
-  if (command.prompts.texts.empty() && command.prompts.files.empty())
-    return refuse(given, {"--special"}, "expected --prompt, --prompt-file or --input, whose text it is about");
-  if (llvm::count(command.prompts.files, "-") + llvm::count(command.prompts.tokens, "-") > 1)
+  const std::vector<GivenPrompt> &prompts = command.prompts.given;
+  if (llvm::none_of(prompts, [](const GivenPrompt &prompt) { return prompt.isText(); }))
+    if (std::string wrong =
+            refuse(given, {"--special"}, "expected --prompt, --prompt-file or --input, whose text it is about");
+        !wrong.empty())
+      return wrong;
+  if (llvm::count_if(prompts, [](const GivenPrompt &prompt) { return prompt.isStandardInput(); }) > 1)
     return "standard input can be one prompt, got - more than once";
   return "";
 }

@@ -113,10 +113,19 @@ void addLogitOptions(CLI::App &sub, LogitOptions &logits) {
       ->allow_extra_args(false);
 }
 
+/// An option whose values go into one list with those of others, in the order of the command line: CLI11 takes the
+/// values of each when it has parsed all of them, unless it is told to take each at once.
+void addPrompt(CLI::App &sub, const std::string &name, GivenPrompt::Kind kind, PromptOptions &prompts,
+               const std::string &help) {
+  auto take = [&prompts, kind](const std::string &value) { prompts.given.push_back({kind, value}); };
+  sub.add_option_function<std::string>(name, take, help)->take_all()->allow_extra_args(false)->trigger_on_parse();
+}
+
 void addPrompts(CLI::App &sub, PromptOptions &prompts) {
-  addEach(sub, "--prompt", prompts.texts, "text to continue; may be given several times");
-  addEach(sub, "--prompt-file", prompts.files, "file to continue; - is standard input");
-  addEach(sub, "--tokens", prompts.tokens, "token ids to continue, 1,2,3; - is standard input");
+  using Kind = GivenPrompt::Kind;
+  addPrompt(sub, "--prompt", Kind::Text, prompts, "text to continue; may be given several times");
+  addPrompt(sub, "--prompt-file", Kind::File, prompts, "file to continue; - is standard input");
+  addPrompt(sub, "--tokens", Kind::Tokens, prompts, "token ids to continue, 1,2,3; - is standard input");
   sub.add_flag("--special", prompts.special, "special tokens in the text of prompts become their ids");
 }
 

@@ -37,6 +37,7 @@ private:
   Error makeSequences();
   Error sequencesOfFile(const LogitsFile &file);
   Error sequencesOfText();
+  Error sequencesToWrite();
   int64_t context() const;
 
   const CompareCommand &command;
@@ -103,6 +104,19 @@ Error Session::sequencesOfText() {
   return Error::success();
 }
 
+/// As many sequences as --max-tokens needs, the last of which may be shorter.
+Error Session::sequencesToWrite() {
+  constexpr int64_t usualTokens = 128;
+  const int64_t window = command.window ? command.window : std::min(context(), usualTokens);
+  const int64_t all = command.maxTokens ? command.maxTokens : usualBatch * window;
+  if (all > mostSequences * window)
+    return makeUsageError("--max-tokens: expected at most " + Twine(mostSequences * window) +
+                          " tokens of sequences that A writes, got " + Twine(all) + "; give a --text");
+  for (int64_t left = all; left > 0; left -= window)
+    sequences.push_back({{a.source->beginToken().value_or(0)}, 1, static_cast<size_t>(std::min(left, window))});
+  return Error::success();
+}
+
 Error Session::makeSequences() {
   if (a.file || b.file)
     return sequencesOfFile(a.file ? *a.file : *b.file);
@@ -111,12 +125,7 @@ Error Session::makeSequences() {
                           Twine(command.window));
   if (!command.text.empty())
     return sequencesOfText();
-  constexpr int64_t usualTokens = 128;
-  int64_t window = command.window ? command.window : std::min(context(), usualTokens);
-  int64_t count = command.maxTokens ? llvm::divideCeil(command.maxTokens, window) : usualBatch;
-  options.newTokens = command.maxTokens ? std::min(window, command.maxTokens) : window;
-  sequences.assign(static_cast<size_t>(count), {{a.source->beginToken().value_or(0)}, 1});
-  return Error::success();
+  return sequencesToWrite();
 }
 
 Error Session::openEngines() {

@@ -6,6 +6,10 @@
 
 namespace kiln {
 
+/// The most sequences at once, of a plan, of lines and of windows of a text, and the most that `kiln compare` lets a
+/// model write.
+constexpr int64_t mostSequences = 4096;
+
 /// The user's options for compiling a model. An option that was not given has the pipeline's default; one that was
 /// given is honoured or refused.
 struct PipelineChoices {

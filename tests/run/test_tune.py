@@ -107,6 +107,9 @@ class Tune(KilnTest):
         self.assertGreater(len(problems), 1)
         for problem in problems:
             self.assertIn("matmul", problem)
+        # MODEL may follow, and an empty part is none.
+        self.kiln("tune", "--only", "matmul,attention", *self.command()[1:])
+        self.assert_fails("error: --only: expected a value, got ''", *self.command("--only", "matmul,"), code=2)
         self.assert_fails("kiln tune: --only: expected a part of a problem's name, such as ",
                           *self.command("--only", "matmul,softmix"))
         self.assert_fails(", got softmix", *self.command("--only", "matmul,softmix"))

@@ -206,8 +206,25 @@ static void checkGenerating(KilnSession *session) {
   FAILS(KilnErrorMisuse, "overflow: expected", kiln->generate(session, &prompt, 1, &options, &generations));
   options.overflow = KilnOverflowError;
   options.temperature = 0;
-  FAILS(KilnErrorFailed, "--temperature", kiln->generate(session, &prompt, 1, &options, &generations));
-  options.temperature = 1;
+  FAILS(KilnErrorUsage, "--temperature", kiln->generate(session, &prompt, 1, &options, &generations));
+  options.greedy = 1; /* the options of sampling are not used then */
+  options.topK = -1;
+  options.topP = options.minP = 2;
+  options.maxNewTokens = 1;
+  CHECK(kiln->generate(session, &prompt, 1, &options, &generations));
+  kiln->releaseGenerations(generations);
+  options.greedy = 0;
+  options.temperature = options.topP = 1;
+  options.minP = 0;
+  FAILS(KilnErrorUsage, "--top-k", kiln->generate(session, &prompt, 1, &options, &generations));
+  options.topK = 0;
+  options.maxNewTokens = -1;
+  FAILS(KilnErrorUsage, "--max-new-tokens", kiln->generate(session, &prompt, 1, &options, &generations));
+  options.maxNewTokens = 1;
+  options.slideKeep = -1;
+  FAILS(KilnErrorUsage, "error: slideKeep: expected 0", kiln->generate(session, &prompt, 1, &options, &generations));
+  options.slideKeep = 0;
+  EXPECT(generations == NULL);
   options.stopStrings = &stop;
   options.stopStringCount = 1;
   FAILS(KilnErrorMisuse, "stopStrings: expected", kiln->generate(session, &prompt, 1, &options, &generations));

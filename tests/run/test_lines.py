@@ -193,7 +193,7 @@ class Results(Lines):
         self.assertEqual(alone("--presence-penalty", 1000), plain[3])
         self.assertEqual(alone("--presence-penalty", 1000, "--draft", "ngram"), plain[3])
         self.assertEqual(alone(*(f"--logit-bias={i}:-1000" for i in range(27))), plain[2])
-        self.assert_fails("--logit-bias: expected token ids in 0..28, got 29", "run", self.model, "--device", "cpu", *flags, "--logit-bias", "29:1")
+        self.assert_fails("--logit-bias: expected token ids in 0..28, got 29", "run", self.model, "--device", "cpu", *flags, "--logit-bias", "29:1", code=2)
         for bad in ("x", "3", "3:x", "-1:2", "3:1e9"):
             self.assert_fails("--logit-bias: expected a token id and a number from -1000 to 1000", "run", self.model, *flags, f"--logit-bias={bad}", code=2)
 

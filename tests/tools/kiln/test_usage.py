@@ -4,7 +4,7 @@ what the program says about itself."""
 import os
 import unittest
 
-from kilntest import CONFIG, KilnTest, write_model
+from kilntest import CONFIG, SHAKESPEARE, KilnTest, run_kiln, write_model
 
 BAD_FLAGS = (
     ("--temperature", "-1", "expected a number from 0, got '-1'"),
@@ -136,7 +136,7 @@ class UsageTest(KilnTest):
             self.assert_fails("error: --dtype bf16: the reference executor (--device cpu, or auto without a GPU) computes in fp32; "
                               "use --device emulate or cuda:N\n", *command, "--dtype", "bf16", code=2)
         self.assert_fails("error: no NVIDIA driver on this machine; --device cpu and emulate need none\n", "run", self.model,
-                          "--tokens", 1, "--device", "cuda:0")
+                          "--tokens", 1, "--max-new-tokens", 1, "--device", "cuda:0")
         self.assert_fails("error: no NVIDIA driver on this machine; --device emulate needs none\n", "bench", self.model,
                           "--device", "cuda:0")
 
@@ -210,6 +210,21 @@ class UsageTest(KilnTest):
                           "--tokens", f"0,{vocabulary}")
         self.assert_fails(f"error: prompt 1: expected at most the context of {context} tokens, got {context + 1}", *run,
                           "--tokens", ",".join(["1"] * (context + 1)))
+
+    def test_what_is_checked_before_kernels_are_compiled(self):
+        run = ["run", SHAKESPEARE, "--device", "emulate"]
+        for code, message, *options in (
+                (1, "prompt 2: expected token ids in 0..1008, got 1009", "--tokens", 1, "--tokens", 1009),
+                (1, "prompt 1: expected prompt and new tokens to fit in the context of 1024, got 1 and 1024", "--tokens", 1,
+                 "--max-new-tokens", 1024),
+                (2, "--logit-bias: expected token ids in 0..1008, got 1009", "--tokens", 1, "--logit-bias", "1009:1"),
+                (2, "--logit-bias: expected token ids in 0..1008, got 1009", "--input", os.devnull, "--logit-bias", "1009:1"),
+                (2, "--stop: expected some text, got none", "--tokens", 1, "--stop="),
+                (1, "prompt 1: expected token ids in 0..1008, got 1009", "--tokens", 1009, "--interactive"),
+                (2, "--logit-bias: expected token ids in 0..1008, got 1009", "--interactive", "--logit-bias", "1009:1")):
+            with self.subTest(options=options):
+                self.assert_fails("error: " + message, *run, *options, code=code)
+                self.assertEqual(run_kiln(*run, *options).err.count("\n"), 1)
 
 
 if __name__ == "__main__":

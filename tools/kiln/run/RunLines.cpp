@@ -59,6 +59,8 @@ struct JobTotals {
 } // namespace
 
 Error runLines(const RunCommand &command, RunSession &session) {
+  if (Error error = session.check(command, /*prompts=*/{}))
+    return error;
   Expected<std::vector<LineRequest>> requests = readRequestLines(command.lines.input, contextOf(command, session));
   if (!requests)
     return requests.takeError();

@@ -3,6 +3,7 @@
 #include "tools/kiln/ProgressLine.h"
 
 #include "support/Diagnostic.h"
+#include "support/files/File.h"
 #include "support/process/Process.h"
 #include "support/text/Json.h"
 #include "tools/session/UsageError.h"
@@ -91,9 +92,9 @@ Error Session::sequencesOfText() {
     return data.takeError();
   ArrayRef<int32_t> tokens = data->tokens;
   if (!data->examples.empty())
-    return makeFileError(command.text, "expected a text or tokens, got questions");
+    return makeFileError(inputName(command.text), "expected a text or tokens, got questions");
   if (tokens.size() < 2)
-    return makeFileError(command.text, "expected a text of at least 2 tokens, got " + Twine(tokens.size()));
+    return makeFileError(inputName(command.text), "expected a text of at least 2 tokens, got " + Twine(tokens.size()));
   if (command.maxTokens)
     tokens = tokens.take_front(static_cast<size_t>(command.maxTokens) + 1);
   auto window = static_cast<size_t>(command.window ? command.window : context());

@@ -99,9 +99,11 @@ Expected<std::string> readFile(StringRef path) {
   return readAll(path, file->descriptor(), file->size());
 }
 
+StringRef inputName(StringRef path) { return path == "-" ? "standard input" : path; }
+
 Expected<std::string> readInput(StringRef path) {
   if (path == "-")
-    return readAll("standard input", STDIN_FILENO, 0);
+    return readAll(inputName(path), STDIN_FILENO, 0);
   fs::file_status status;
   if (std::error_code failure = fs::status(path, status))
     return cannotRead(path, failure.message());

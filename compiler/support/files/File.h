@@ -36,6 +36,9 @@ Expected<std::string> readFile(StringRef path);
 /// must come within mostFileBytes, and - means standard input.
 Expected<std::string> readInput(StringRef path);
 
+/// The name of such a text in messages: the path, or `standard input`.
+StringRef inputName(StringRef path);
+
 /// Writes a file completely or not at all: writes a temporary file beside it, checks for a full disk, and renames it.
 /// Of a link, this is done with its target. A file that is not regular, such as a device, is written in place. Error:
 /// `PATH: error: cannot write: reason`.

@@ -114,6 +114,12 @@ class UsageTest(KilnTest):
                 ("MODEL: expected a .toml, a directory with config.json or a model in one file, got IR", "bench", "ladder", text, "--device", "emulate"),
                 ("--of: expected --what kernels, got decode", "bench", self.model, "--of", "prefill"),
                 ("--samples: --device emulate counts and runs nothing", "bench", self.model, "--device", "emulate", "--samples", 3),
+                ("--length: expected a position from 0 to 23 in the context of 24, got 24", "bench", self.model, "--device", "emulate",
+                 "--length", 24),
+                ("--length: expected a position from 1 to 22 in the context of 24, got 0", "bench", self.model, "--device", "emulate",
+                 "--what", "generate", "--length", "1,0"),
+                ("--length: expected a number of tokens from 1 to 24 in the context of 24, got 500", "bench", self.model, "--device",
+                 "emulate", "--what", "prefill", "--length", 500),
                 ("--warm-up: --device emulate counts and runs nothing", "bench", self.model, "--device", "emulate", "--warm-up", 1),
                 ("--warm-up: expected no --what generate", "bench", self.model, "--what", "generate", "--warm-up", 1),
                 ("--warm-up: expected no --what speculation", "bench", self.model, "--what", "speculation", "--warm-up", 1),
@@ -138,7 +144,7 @@ class UsageTest(KilnTest):
         self.assert_fails("error: no NVIDIA driver on this machine; --device cpu and emulate need none\n", "run", self.model,
                           "--tokens", 1, "--max-new-tokens", 1, "--device", "cuda:0")
         self.assert_fails("error: no NVIDIA driver on this machine; --device emulate needs none\n", "bench", self.model,
-                          "--device", "cuda:0")
+                          "--length", 8, "--device", "cuda:0")
 
     def test_unknown_words(self):
         commands = "compile, dump, run, tokenize, eval, bench, report, tune, import, export, check, compare"
@@ -173,6 +179,8 @@ class UsageTest(KilnTest):
         for command in (["run", plan, "--tokens", 1], ["eval", plan, "--text", "-"], ["bench", plan, "--device", "emulate"]):
             self.assert_fails("error: --dtype: plan is a compiled plan of dtype f32; compile the model again with --dtype bf16\n",
                               *command, "--dtype", "bf16", code=2)
+        self.assert_fails("error: --batch: expected at most the 64 sequences that plan is for, got 65\n", "bench", plan, "--device",
+                          "emulate", "--length", 8, "--batch", "1,65", code=2)
 
     def test_a_kernel_of_another_plan(self):
         """This is an error of the input, not of the command line."""

@@ -126,6 +126,11 @@ class UsageTest(KilnTest):
                 ("--weights: --device emulate counts and runs nothing", "bench", self.model, "--device", "emulate", "--weights", "x"),
                 ("--samples: --device emulate checks and does not time", "bench", "ladder", self.model, "--device", "emulate",
                  "--samples", 3),
+                ("--samples: --device emulate checks and does not time", "bench", "ladder", self.model, "--device", "emulate,emulate",
+                 "--samples", 3),
+                ("--samples: --device emulate counts passes and does not time", "bench", self.model, "--what", "speculation", "--device",
+                 "emulate", "--samples", 5),
+                ("--logit-bias: token 3 is given twice", *run, "--logit-bias", "3:1", "--logit-bias", "4:1", "--logit-bias", "3:2"),
                 ("--batch: given to kiln bench, which does nothing for its command ladder", "bench", "--batch", 2, "ladder", self.model),
                 ("MODEL: given to kiln bench, which does nothing for its command ladder", "bench", self.model, "ladder", self.model)):
             with self.subTest(command=command):

@@ -123,6 +123,11 @@ std::string check(const TokenizeCommand &command, const GivenOptions &given) {
 
 std::string check(const EvalCommand &command, const GivenOptions &given) { return ""; }
 
+/// The reason against options of measuring, for a device whose times mean nothing.
+std::string onEmulated(StringRef does) {
+  return ("--device emulate " + does + "; give --device cuda:N, or leave the option out").str();
+}
+
 std::string check(const BenchCommand &command, const GivenOptions &given) {
   if (command.model.empty())
     return "MODEL is required";
@@ -142,14 +147,19 @@ std::string check(const BenchCommand &command, const GivenOptions &given) {
   }
   if (command.what == "speculation" && command.format == "csv")
     return "-o: expected md or json with --what speculation, got csv";
-  if (command.what == "speculation")
-    return refuse(given, {"--trace", "--runs", "--warm-up"}, "expected no --what speculation");
+  const bool isEmulated = StringRef(command.device).starts_with("emulate");
+  if (command.what == "speculation") {
+    if (std::string wrong = refuse(given, {"--trace", "--runs", "--warm-up"}, "expected no --what speculation");
+        !wrong.empty())
+      return wrong;
+    return isEmulated ? refuse(given, {"--samples"}, onEmulated("counts passes and does not time")) : "";
+  }
   if (command.what == "generate")
     if (std::string wrong = refuse(given, {"--warm-up"}, "expected no --what generate"); !wrong.empty())
       return wrong;
-  if (StringRef(command.device).starts_with("emulate") && command.what != "speculation")
+  if (isEmulated)
     return refuse(given, {"--samples", "--runs", "--warm-up", "--weights", "--random-weights", "--trace"},
-                  "--device emulate counts and runs nothing; give --device cuda:N, or leave the option out");
+                  onEmulated("counts and runs nothing"));
   return "";
 }
 
@@ -163,10 +173,9 @@ std::string checkIsNoText(StringRef model) {
 std::string check(const LadderOptions &command, const GivenOptions &given) {
   if (std::string wrong = checkIsNoText(command.model); !wrong.empty())
     return wrong;
-  if (command.device == "emulate")
-    return refuse(given, {"--samples"},
-                  "--device emulate checks and does not time; give --device cuda:N, or leave the option out");
-  return "";
+  return StringRef(command.device).starts_with("emulate")
+             ? refuse(given, {"--samples"}, onEmulated("checks and does not time"))
+             : "";
 }
 
 std::string check(const ReportCommand &command, const GivenOptions &given) {

@@ -103,8 +103,10 @@ void addLogitOptions(CLI::App &sub, LogitOptions &logits) {
       auto [id, bias] = StringRef(text).split(':');
       int32_t token;
       double value;
-      if (!id.getAsInteger(10, token) && !bias.getAsDouble(value))
-        logits.bias[token] = static_cast<float>(value);
+      if (id.getAsInteger(10, token) || bias.getAsDouble(value))
+        continue;
+      if (!logits.bias.emplace(token, static_cast<float>(value)).second)
+        throw CLI::ValidationError("--logit-bias", "token " + std::to_string(token) + " is given twice");
     }
   };
   sub.add_option_function<std::vector<std::string>>("--logit-bias", take, "ID:BIAS, added to the logit of a token")

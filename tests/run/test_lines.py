@@ -277,6 +277,14 @@ class Resume(Lines):
         self.assertIn("60 results were there", self.kiln(*[a for a in self.arguments if a != "--quiet"], "--resume").err)
         self.assertEqual(self.read_output(), self.whole)
 
+    def test_an_input_without_lines(self):
+        """The file of its results is there, without any."""
+        for text, more in (("", []), ("\n \n", []), ("", ["--resume"])):
+            os.remove(self.output)
+            self.write("in.jsonl", text)
+            self.kiln(*self.arguments, *more)
+            self.assertEqual(self.read_output(), "")
+
     def test_files_that_do_not_belong_to_the_input(self):
         refuse = lambda message, *more: self.assert_fails(message, *self.arguments, *more)
         refuse("out.jsonl: error: expected no file or an empty one, got ")

@@ -94,6 +94,8 @@ Error runLines(const RunCommand &command, RunSession &session) {
     if (error)
       return error;
   }
+  if (Error error = output->finish())
+    return error;
   if (!command.quiet)
     totals.print(first, session.devices.size());
   if (!command.quiet && !command.draft.what.empty())

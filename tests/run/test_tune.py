@@ -1,5 +1,6 @@
 """kiln tune writes a database that the compiler accepts, and continues an interrupted run; also within calls."""
 
+import json
 import os
 import re
 import signal
@@ -61,6 +62,26 @@ class Tune(KilnTest):
         first = re.match(r"\[(\d+)/(\d+)\]", result.err)
         self.assertGreater(int(first.group(1)), 3)
         self.assertEqual(sorted(os.listdir(self.folder)), ["measured.toml", "tiny.toml"])
+
+    def test_results_of_other_kernels_are_not_taken(self):
+        """An interrupted run does not go on after a change of the templates or of the compiler."""
+        for key in ("compiler", "templates"):
+            command = [KILN, *map(str, self.command())]
+            with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+                for _ in range(3):
+                    process.stderr.readline()
+                process.kill()
+                process.stderr.read()
+            with open(self.database + ".partial") as file:
+                heading, trials = file.read().split("\n", 1)
+            self.assertGreaterEqual(trials.count("\n"), 2)
+            changed = {**json.loads(heading), key: "other"}
+            self.write("measured.toml.partial", json.dumps(changed, separators=(",", ":"), sort_keys=True) + "\n" + trials)
+            with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+                self.assertRegex(process.stderr.readline().decode(), r"^\[1/")
+                process.kill()
+                process.stderr.read()
+            os.remove(self.database + ".partial")
 
     def test_trials_in_calls(self):
         result = self.kiln(*self.command("--in-calls"))

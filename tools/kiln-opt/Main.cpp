@@ -69,7 +69,7 @@ Expected<const SourceFile *> openInput(const std::string &path, SourceManager &s
   Expected<std::string> text = readInput(path);
   if (!text)
     return text.takeError();
-  return sources.add(path == "-" ? "<stdin>" : StringRef(path), std::move(*text));
+  return sources.add(inputName(path), std::move(*text));
 }
 
 Error run(const Options &options, ArrayRef<PassInvocation> passes) {

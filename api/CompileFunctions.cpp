@@ -6,8 +6,6 @@
 
 namespace kiln::api {
 
-constexpr int64_t mostDraftTokens = 63;
-
 static Expected<PlanRequest> readRequest(const char *model, const KilnCompileOptions &options) {
   PlanRequest request;
   request.model = model;

@@ -31,11 +31,11 @@ void addCompile(CLI::App &app, CompileCommand &command) {
       ->default_str(PipelineOptions().target);
   addPipeline(*sub, command.pipeline);
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")
-      ->check(integer(1, 4096))
+      ->check(integer(1, mostSequences))
       ->capture_default_str();
   sub->add_option("--draft-tokens", command.pipeline.draftTokens,
                   "also make @verify, which checks up to this many guesses of a sequence at once")
-      ->check(integer(1, 63));
+      ->check(integer(1, mostDraftTokens));
   addRanks(*sub, command.pipeline.ranks);
   sub->add_option("--passes", command.passes,
                   "passes to run in place of the usual ones, like a,b{n=2}; they choose dtype, kernels and tiles")
@@ -143,7 +143,7 @@ void addLines(CLI::App &sub, LinesOptions &lines) {
   sub.add_flag("--resume", lines.resume, "go on with the output of a run that was cut off")->needs(output);
   sub.add_option("--batch", lines.batch,
                  "lines that run side by side on each device (64, or what a plan takes; 1 on the device cpu)")
-      ->check(integer(1, 4096))
+      ->check(integer(1, mostSequences))
       ->needs(input);
 }
 

@@ -220,7 +220,8 @@ class Model:
             for token in model.generate("ROMEO:", max_new_tokens=40):
                 print(token.text, end="", flush=True)
 
-        The tokens are those of ``kiln run`` with the same options. ``stream.result()`` waits for the whole; with
+        The tokens are those of ``kiln run`` with the same options; drafts, penalties and biases are that program's alone.
+        ``stream.result()`` waits for the whole; with
         `keep_logits` it has logits, [N, V], and log-probabilities, [N], of the N new tokens.
 
         Raises :class:`kiln.Error`, when the first token is taken, for prompts and options that do not fit the model."""

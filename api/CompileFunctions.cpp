@@ -6,8 +6,6 @@
 
 namespace kiln::api {
 
-constexpr int64_t mostDraftTokens = 63;
-
 static Expected<PlanRequest> readRequest(const char *model, const KilnCompileOptions &options) {
   PlanRequest request;
   request.model = model;
@@ -23,6 +21,7 @@ static Expected<PlanRequest> readRequest(const char *model, const KilnCompileOpt
   if (options.draftTokens > 0)
     request.pipeline.draftTokens = options.draftTokens;
   request.passes = optionalText(options.passes).value_or("");
+  request.withCubins = !options.withoutCubins;
   return request;
 }
 
@@ -42,7 +41,6 @@ static Error compileModel(const char *model, const char *directory, const KilnCo
     return compiler.takeError();
   PlanOutput output;
   output.directory = directory;
-  output.withCubins = !options->withoutCubins;
   output.cacheDirectory = options->withoutCache ? "" : defaultCacheDirectory();
   output.onProgress = progressCallback(*options);
   if (options->onNote)

@@ -37,10 +37,9 @@ std::function<void(size_t done, size_t all, StringRef what)> progressCallback(co
 
 /// Checks a number of sequences.
 inline Error checkBatch(StringRef name, int64_t batch) {
-  constexpr int64_t most = 4096;
-  return batch >= 1 && batch <= most
+  return batch >= 1 && batch <= mostSequences
              ? Error::success()
-             : makeMisuse(name + ": expected 1 to " + Twine(most) + " sequences, got " + Twine(batch));
+             : makeMisuse(name + ": expected 1 to " + Twine(mostSequences) + " sequences, got " + Twine(batch));
 }
 
 } // namespace kiln::api

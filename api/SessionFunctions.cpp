@@ -2,6 +2,8 @@
 #include "api/Handles.h"
 #include "api/ModelChoices.h"
 
+#include "tools/session/UsageError.h"
+
 namespace kiln::api {
 
 //===----------------------------------------------------------------------===//
@@ -212,12 +214,10 @@ KilnError *score(KilnSession *given, const int32_t *tokens, size_t count, double
 static Expected<GenerateOptions> readGenerate(const KilnSession &session, const KilnGenerateOptions &given) {
   GenerateOptions options;
   options.maxNewTokens = given.maxNewTokens;
-  options.sampling = {.greedy = given.greedy != 0,
-                      .temperature = given.temperature,
-                      .topK = given.topK,
-                      .topP = given.topP,
-                      .minP = given.minP,
-                      .seed = given.seed};
+  options.sampling = {
+      .temperature = given.temperature, .topK = given.topK, .topP = given.topP, .minP = given.minP, .seed = given.seed};
+  if (given.greedy)
+    options.sampling = {.greedy = true}; // whatever the others are: they are not used
   options.eosIds = session.model->eosTokens;
   options.ignoreEos = given.ignoreEos != 0;
   if (Error error = copyTexts(given.stopStrings, given.stopStringCount, "stopStrings").moveInto(options.stopStrings))
@@ -228,6 +228,10 @@ static Expected<GenerateOptions> readGenerate(const KilnSession &session, const 
   options.overflow = policies[given.overflow];
   options.slideKeep = given.slideKeep;
   options.keepLogits = given.keepLogits != 0;
+  const OpenedModel &model = *session.model;
+  if (Error error =
+          checkSequenceOptions(options, model.info.vocabulary, model.info.context, model.source.tokenizer.has_value()))
+    return asUsageError(std::move(error));
   return options;
 }
 

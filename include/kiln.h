@@ -76,7 +76,8 @@ typedef void (*KilnProgressCallback)(void *user, size_t done, size_t all, const 
 /* Called with a message about something that went on but could be better, on the calling thread. */
 typedef void (*KilnNoteCallback)(void *user, const char *text);
 
-/* How to compile a model into a plan. The texts are those of the options of `kiln compile`; NULL: the default. */
+/* How to compile a model into a plan. The texts are those of the options of `kiln compile`; NULL: the default. There is
+ * no option for ranks: such plans are made by `kiln compile --ranks`, and run by `kiln run`. */
 typedef struct KilnCompileOptions {
   size_t size;
   const char *const *targets; /* GPUs; tiles are chosen for the first; NULL: sm_90a */
@@ -170,7 +171,7 @@ typedef enum KilnOverflow {
   KilnOverflowSlide = 2  /* evaluate the last tokens again as if they were the first */
 } KilnOverflow;
 
-/* How to generate; as the options of `kiln run`. */
+/* How to generate; as the options of `kiln run` that are called so. The library has no drafts, penalties and biases. */
 typedef struct KilnGenerateOptions {
   size_t size;
   int64_t maxNewTokens; /* of each sequence */

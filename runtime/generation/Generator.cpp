@@ -25,24 +25,24 @@ StringRef finishReasonName(FinishReason reason) {
 // Checks
 //===----------------------------------------------------------------------===//
 
-static Error checkOptions(const LanguageModel &model, const Tokenizer *tokenizer, const SequenceOptions &options) {
+Error checkSequenceOptions(const SequenceOptions &options, int64_t vocabulary, int64_t context, bool hasTokenizer) {
   if (Error error = checkSamplingParams(options.sampling))
     return error;
   if (options.maxNewTokens < 0)
     return makeError("--max-new-tokens: expected 0 or more, got " + Twine(options.maxNewTokens));
-  if (options.slideKeep < 0 || options.slideKeep > model.contextLength())
-    return makeError("--slide-keep: expected 0 (half the context) or up to the context of " +
-                     Twine(model.contextLength()) + " tokens, got " + Twine(options.slideKeep));
+  if (options.slideKeep < 0 || options.slideKeep > context)
+    return makeError("slideKeep: expected 0 (half the context) or up to the context of " + Twine(context) +
+                     " tokens, got " + Twine(options.slideKeep));
   if (!options.logits.bias.empty() &&
-      (options.logits.bias.begin()->first < 0 || options.logits.bias.rbegin()->first >= model.vocabSize()))
-    return makeError("--logit-bias: expected token ids in 0.." + Twine(model.vocabSize() - 1) + ", got " +
+      (options.logits.bias.begin()->first < 0 || options.logits.bias.rbegin()->first >= vocabulary))
+    return makeError("--logit-bias: expected token ids in 0.." + Twine(vocabulary - 1) + ", got " +
                      Twine(options.logits.bias.begin()->first < 0 ? options.logits.bias.begin()->first
                                                                   : options.logits.bias.rbegin()->first));
   if (options.echo && !options.logProbabilities)
     return makeError("--echo: expected --logprobs, of the prompt's tokens, got none");
   if (llvm::is_contained(options.stopStrings, ""))
     return makeError("--stop: expected some text, got none");
-  if (!options.stopStrings.empty() && !tokenizer)
+  if (!options.stopStrings.empty() && !hasTokenizer)
     return makeError("--stop: expected a tokenizer to compare text with, got none");
   return Error::success();
 }
@@ -70,7 +70,8 @@ std::string promptProblem(ArrayRef<int32_t> prompt, const SequenceOptions &optio
 static Error checkRequests(const LanguageModel &model, const Tokenizer *tokenizer,
                            ArrayRef<GenerationRequest> requests) {
   for (const GenerationRequest &request : requests)
-    if (Error error = checkOptions(model, tokenizer, request.options))
+    if (Error error =
+            checkSequenceOptions(request.options, model.vocabSize(), model.contextLength(), tokenizer != nullptr))
       return error;
   for (const auto &[i, request] : llvm::enumerate(requests))
     if (std::string wrong = promptProblem(request.prompt, request.options, model.vocabSize(), model.contextLength());

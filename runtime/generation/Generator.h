@@ -79,6 +79,10 @@ struct GenerationRequest {
   SequenceOptions options;
 };
 
+/// Error: an option that a model with this vocabulary and context cannot honour, with or without a tokenizer. The
+/// message names the flag of `kiln run`, or slideKeep, for which that has none.
+Error checkSequenceOptions(const SequenceOptions &options, int64_t vocabulary, int64_t context, bool hasTokenizer);
+
 /// What is wrong with a prompt for a model with this vocabulary and context: it is empty, longer than the context, or
 /// has an id that the model does not know; under OverflowPolicy::Error, together with maxNewTokens it does not fit.
 /// Empty if nothing is.
@@ -89,7 +93,7 @@ std::string promptProblem(ArrayRef<int32_t> prompt, const SequenceOptions &optio
 /// row. Each result depends on its request alone. `onFinished` takes the results as sequences end; its errors end the
 /// job. `rows` is from 1 to model.maxBatch(). `tokenizer` may be null if no text is wanted.
 ///
-/// Errors before anything runs: bad options (the message names the flag), and what promptProblem finds. Errors later:
+/// Errors before anything runs: those of checkSequenceOptions, and what promptProblem finds. Errors later:
 /// those of the model; logits that are not finite; a chosen id that the tokenizer does not know.
 Error generateEach(LanguageModel &model, const Tokenizer *tokenizer, ArrayRef<GenerationRequest> requests, size_t rows,
                    const JobOptions &options, function_ref<Error(size_t request, Generation result)> onFinished);

@@ -10,9 +10,10 @@ static std::vector<size_t> orderOf(ArrayRef<GenerationRequest> requests, size_t 
   std::iota(order.begin(), order.end(), size_t(0));
   // A token of a prompt costs little beside a step that gives a new one.
   auto cost = [&](size_t request) {
-    constexpr int64_t promptTokensOfAStep = 64;
-    return requests[request].options.maxNewTokens * promptTokensOfAStep +
-           static_cast<int64_t>(requests[request].prompt.size());
+    constexpr uint64_t promptTokensOfAStep = 64;
+    // A text that may stop at the context, or slide, may be asked for any number of tokens.
+    return llvm::SaturatingMultiplyAdd(static_cast<uint64_t>(requests[request].options.maxNewTokens),
+                                       promptTokensOfAStep, uint64_t(requests[request].prompt.size()));
   };
   for (size_t begin = 0; begin < order.size(); begin += window) {
     auto first = order.begin() + static_cast<ptrdiff_t>(begin);

@@ -112,7 +112,7 @@ Expected<EvalData> readEvalData(StringRef path, std::optional<EvalForm> form, co
   Expected<std::string> bytes = readInput(path);
   if (!bytes)
     return bytes.takeError();
-  return parseEvalData(path == "-" ? "standard input" : path, *bytes, form, tokenizer, vocabulary);
+  return parseEvalData(inputName(path), *bytes, form, tokenizer, vocabulary);
 }
 
 } // namespace kiln

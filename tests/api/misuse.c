@@ -98,6 +98,7 @@ static void checkOpening(const char *path, const char *folder) {
 
 static void checkCompiling(const char *path, const char *folder) {
   const char *missing[] = {"sm_90a", NULL}, *unknown[] = {"sm_1"};
+  const char *twice[] = {"sm_90a", "sm_90a"}, *two[] = {"sm_80", "sm_90a"};
   KilnCompileOptions options = KILN_COMPILE_OPTIONS;
   options.targets = missing;
   options.targetCount = 2;
@@ -105,7 +106,26 @@ static void checkCompiling(const char *path, const char *folder) {
   options.targets = unknown;
   options.targetCount = 1;
   FAILS(KilnErrorFailed, "sm_1", kiln->compile(path, folder, &options));
+  options.targets = twice;
+  options.targetCount = 2;
+  FAILS(KilnErrorUsage, "--target: expected each target once, got sm_90a,sm_90a",
+        kiln->compile(path, folder, &options));
+  options.targets = two;
+  options.withoutCubins = 1;
+  FAILS(KilnErrorUsage, "--target: expected one target where no cubins are made",
+        kiln->compile(path, folder, &options));
+  options.targetCount = 1;
+  options.passes = "canonicalize";
+  FAILS(KilnErrorUsage, "--target: --passes chooses the target", kiln->compile(path, folder, &options));
   options.targetCount = 0;
+  options.dtype = "bf16";
+  FAILS(KilnErrorUsage, "--dtype excludes --passes", kiln->compile(path, folder, &options));
+  options.dtype = NULL;
+  options.batchInvariant = 8;
+  FAILS(KilnErrorUsage, "--batch-invariant excludes --passes", kiln->compile(path, folder, &options));
+  options.batchInvariant = 0;
+  options.passes = NULL;
+  options.withoutCubins = 0;
   options.decode = "fast";
   FAILS(KilnErrorUsage, "--decode: expected one of auto, graph, persistent", kiln->compile(path, folder, &options));
   options.decode = NULL;
@@ -186,8 +206,25 @@ static void checkGenerating(KilnSession *session) {
   FAILS(KilnErrorMisuse, "overflow: expected", kiln->generate(session, &prompt, 1, &options, &generations));
   options.overflow = KilnOverflowError;
   options.temperature = 0;
-  FAILS(KilnErrorFailed, "--temperature", kiln->generate(session, &prompt, 1, &options, &generations));
-  options.temperature = 1;
+  FAILS(KilnErrorUsage, "--temperature", kiln->generate(session, &prompt, 1, &options, &generations));
+  options.greedy = 1; /* the options of sampling are not used then */
+  options.topK = -1;
+  options.topP = options.minP = 2;
+  options.maxNewTokens = 1;
+  CHECK(kiln->generate(session, &prompt, 1, &options, &generations));
+  kiln->releaseGenerations(generations);
+  options.greedy = 0;
+  options.temperature = options.topP = 1;
+  options.minP = 0;
+  FAILS(KilnErrorUsage, "--top-k", kiln->generate(session, &prompt, 1, &options, &generations));
+  options.topK = 0;
+  options.maxNewTokens = -1;
+  FAILS(KilnErrorUsage, "--max-new-tokens", kiln->generate(session, &prompt, 1, &options, &generations));
+  options.maxNewTokens = 1;
+  options.slideKeep = -1;
+  FAILS(KilnErrorUsage, "error: slideKeep: expected 0", kiln->generate(session, &prompt, 1, &options, &generations));
+  options.slideKeep = 0;
+  EXPECT(generations == NULL);
   options.stopStrings = &stop;
   options.stopStringCount = 1;
   FAILS(KilnErrorMisuse, "stopStrings: expected", kiln->generate(session, &prompt, 1, &options, &generations));

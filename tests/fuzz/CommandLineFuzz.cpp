@@ -27,8 +27,10 @@ static void check(const RunCommand &command) {
   require(sampling.minP >= 0 && sampling.minP <= 1, "a share that is none");
   requireCounts(command.sequence.maxNewTokens, 0);
   requireCounts({command.draft.tokens.value_or(1), command.samples, command.lines.batch.value_or(1)}, 1);
-  for (const std::string &list : command.prompts.tokens)
-    if (Expected<std::vector<int32_t>> ids = parseTokens(list); ids)
+  for (const GivenPrompt &prompt : command.prompts.given)
+    if (prompt.isText())
+      continue;
+    else if (Expected<std::vector<int32_t>> ids = parseTokens(prompt.value); ids)
       require(llvm::all_of(*ids, [](int32_t id) { return id >= 0; }), "a token that is none");
     else
       llvm::consumeError(ids.takeError());

@@ -63,6 +63,12 @@ class Models(Compare):
         result = self.compare(SHAKESPEARE, SHAKESPEARE, "--max-tokens", 20, "--window", 10)
         self.assertEqual(result["tokens"], 20)
         self.assert_equal(result, layers=6)
+        self.assertEqual(self.compare(SHAKESPEARE, SHAKESPEARE, "--max-tokens", 23, "--window", 10)["tokens"], 23)
+        # Also of sequences that run side by side, of which one ends before the others.
+        model = self.small_model()
+        result = self.compare(model, model, "--max-tokens", 23, "--window", 10, device=DEVICE)
+        self.assertEqual(result["tokens"], 23)
+        self.assert_equal(result, layers=2)
         # What a model writes, it finds probable: far less than the perplexity of 340 of another text.
         self.assertLess(result["a"]["perplexity"], 100)
 
@@ -173,6 +179,8 @@ class Files(Compare):
                 ("--device-a: expected a plan or a model as A", [file, model, "--device-a", "cpu"]),
                 ("--format: expected --text", [model, model, "--format", "text"]),
                 ("--window: expected at most the context of 24 tokens, got 25", [model, model, "--window", 25]),
+                ("--max-tokens: expected at most 98304 tokens of sequences that A writes, got 1000000000000; give a --text",
+                 [model, model, "--max-tokens", 10**12, "--device", "cpu"]),
                 ("--min-agreement: expected a number from 0 to 1, got '2'", [model, model, "--min-agreement", 2])):
             self.assert_fails("error: " + message, "compare", *arguments, code=2)
         self.assert_fails("expected the vocabulary of A, 29 tokens, got 1009", "compare", model, SHAKESPEARE)

@@ -8,7 +8,7 @@ import random
 import struct
 import unittest
 
-from kilntest import SHAKESPEARE, SOURCE, KilnTest, write_model
+from kilntest import SHAKESPEARE, SOURCE, KilnTest, run_kiln, write_model
 
 DATA = os.path.join(SOURCE, "tests", "data")
 with open(os.path.join(DATA, "eval.json")) as file:
@@ -228,6 +228,16 @@ class BadFiles(Evaluation):
         path = self.write("some.bin", choice_file([([1, 2], [[3], [4, 5]], 1)]))
         self.assert_fails("error: --stride: expected a text or tokens to cut into windows, got questions", "eval", SHAKESPEARE, "--text",
                           path, "--stride", 4, code=2)
+        # These, too, are found before any kernel is compiled.
+        text, empty = f"{DATA}/eval.txt", self.write("empty.txt", "")
+        for code, message, *options in (
+                (2, "error: --window: expected 1 to the context of 1024 tokens, got 5000", text, "--window", 5000),
+                (2, "error: --stride: expected 1 to the window of 4 tokens, got 5", text, "--window", 4, "--stride", 5),
+                (1, "empty.txt: error: expected a text of at least 2 tokens, got 0", empty),
+                (1, "standard input: error: expected a text of at least 2 tokens, got 0", "-")):
+            command = ("eval", SHAKESPEARE, "--device", "emulate", "--text", *options)
+            self.assert_fails(message, *command, code=code)
+            self.assertEqual(run_kiln(*command).err.count("\n"), 1)
         model = write_model(self.path("model"))
         self.assert_fails("eval.txt: error: expected a file of tokens, since the model has no vocabulary for a text", "eval", model,
                           "--text", f"{DATA}/eval.txt")

@@ -153,6 +153,15 @@ class Generation(KilnTest):
             (result,) = self.run_json(SHAKESPEARE, *arguments, "--max-new-tokens", 0, stdin=stdin)
             self.assertEqual(result["prompt_tokens"], wanted)
 
+    def test_prompts_in_the_order_given(self):
+        """Their places number the sequences, of whatever kind they are."""
+        file = self.write("prompt.txt", "B")
+        prompts = [["--tokens", 5], ["--prompt", "A"], ["--prompt-file", file], ["--tokens=6"], ["--prompt="], ["--prompt", "C"], ["--tokens", "-"]]
+        tokens = [[5], [32], [33], [6], [1008], [34], [7]]
+        for order in ((0, 1, 2, 3, 4, 5, 6), (6, 5, 2, 4, 1, 0, 3)):
+            results = self.run_json(SHAKESPEARE, *(part for i in order for part in prompts[i]), "--max-new-tokens", 0, stdin=b"7")
+            self.assertEqual([result["prompt_tokens"] for result in results], [tokens[i] for i in order])
+
     def test_special_tokens_of_prompts(self):
         """They count as ordinary text unless --special is given."""
         text = "A<|endoftext|>B"

@@ -75,6 +75,10 @@ class Ladder(KilnTest):
             self.assertEqual(result.code, code, result.err)
             self.assertRegex(result.err, message)
         self.assertFalse(os.path.exists(page))
+        command = ("bench", "ladder", self.model, "--device", DEVICE, "--parts", "layernorm-small", "--report",
+                   self.path("none", "page.html"))
+        self.assert_fails("none/page.html: error: cannot write: No such file or directory", *command)
+        self.assertEqual(run_kiln(*command).err.count("\n"), 1, "nothing is measured before")
 
 
 if __name__ == "__main__":

@@ -193,7 +193,7 @@ class Results(Lines):
         self.assertEqual(alone("--presence-penalty", 1000), plain[3])
         self.assertEqual(alone("--presence-penalty", 1000, "--draft", "ngram"), plain[3])
         self.assertEqual(alone(*(f"--logit-bias={i}:-1000" for i in range(27))), plain[2])
-        self.assert_fails("--logit-bias: expected token ids in 0..28, got 29", "run", self.model, "--device", "cpu", *flags, "--logit-bias", "29:1")
+        self.assert_fails("--logit-bias: expected token ids in 0..28, got 29", "run", self.model, "--device", "cpu", *flags, "--logit-bias", "29:1", code=2)
         for bad in ("x", "3", "3:x", "-1:2", "3:1e9"):
             self.assert_fails("--logit-bias: expected a token id and a number from -1000 to 1000", "run", self.model, *flags, f"--logit-bias={bad}", code=2)
 
@@ -202,6 +202,13 @@ class Results(Lines):
         results = [json.loads(line) for line in self.run_lines(text, "--max-new-tokens", 1).splitlines()]
         self.assertEqual([result.get("id") for result in results], [{"b": [1.5, None]}, 7, None])
         self.assertEqual(self.run_lines(""), "")
+
+    def test_results_that_cannot_be_written(self):
+        """The first one ends the run, and not the last."""
+        with open("/dev/full", "wb") as full:
+            process = subprocess.run([KILN, "run", self.model, "--device", "cpu", "--input", "-"], stdout=full, stderr=subprocess.PIPE,
+                                     input=text_of(some_lines(20)).encode())
+        self.assertEqual((process.returncode, process.stderr), (1, b"error: standard output: cannot write: No space left on device\n"))
 
     def test_text(self):
         lines = [{"prompt": "ROMEO:"}, {"prompt": "", "stop": "\n"}, {"prompt": "A\u00e9<|endoftext|>", "special": True},
@@ -269,6 +276,14 @@ class Resume(Lines):
     def test_a_finished_file_stays(self):
         self.assertIn("60 results were there", self.kiln(*[a for a in self.arguments if a != "--quiet"], "--resume").err)
         self.assertEqual(self.read_output(), self.whole)
+
+    def test_an_input_without_lines(self):
+        """The file of its results is there, without any."""
+        for text, more in (("", []), ("\n \n", []), ("", ["--resume"])):
+            os.remove(self.output)
+            self.write("in.jsonl", text)
+            self.kiln(*self.arguments, *more)
+            self.assertEqual(self.read_output(), "")
 
     def test_files_that_do_not_belong_to_the_input(self):
         refuse = lambda message, *more: self.assert_fails(message, *self.arguments, *more)

@@ -59,7 +59,7 @@ class Speculation(KilnTest):
         self.assert_fails("error: --draft-tokens: " + message, "run", *run, *speculate, "--draft-tokens", 4, "--device", "emulate", code=2)
         message = "draft.plan is a plan that cannot check guesses; compile the model again with --draft-tokens 2"
         self.assert_fails("error: --draft: " + message, "run", draft, "--weights", model, "--tokens", 5, "--draft", "ngram",
-                          "--draft-tokens", 2, "--device", "emulate", code=2)
+                          "--max-new-tokens", 8, "--draft-tokens", 2, "--device", "emulate", code=2)
         self.assert_fails("error: --draft: no weights of draft.plan: give --draft-weights PATH", "run", *run, "--draft", draft,
                           "--device", "emulate", code=2)
 
@@ -101,7 +101,7 @@ class Speculation(KilnTest):
     def test_drafts_that_do_not_fit(self):
         model = write_model(self.path("model"), CONFIG)
         other = write_model(self.path("other"), {**CONFIG, "vocab_size": CONFIG["vocab_size"] + 1})
-        run = ["run", model, "--tokens", 1, "--device", "cpu"]
+        run = ["run", model, "--tokens", 1, "--max-new-tokens", 4, "--device", "cpu"]
         self.assert_fails(f"other: error: expected a draft with the model's vocabulary of {CONFIG['vocab_size']} tokens, got "
                           f"{CONFIG['vocab_size'] + 1}", *run, "--draft", other)
         self.assert_fails("error: --draft-tokens requires --draft", *run, "--draft-tokens", 3, code=2)

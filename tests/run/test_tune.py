@@ -1,5 +1,6 @@
 """kiln tune writes a database that the compiler accepts, and continues an interrupted run; also within calls."""
 
+import json
 import os
 import re
 import signal
@@ -62,6 +63,26 @@ class Tune(KilnTest):
         self.assertGreater(int(first.group(1)), 3)
         self.assertEqual(sorted(os.listdir(self.folder)), ["measured.toml", "tiny.toml"])
 
+    def test_results_of_other_kernels_are_not_taken(self):
+        """An interrupted run does not go on after a change of the templates or of the compiler."""
+        for key in ("compiler", "templates"):
+            command = [KILN, *map(str, self.command())]
+            with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+                for _ in range(3):
+                    process.stderr.readline()
+                process.kill()
+                process.stderr.read()
+            with open(self.database + ".partial") as file:
+                heading, trials = file.read().split("\n", 1)
+            self.assertGreaterEqual(trials.count("\n"), 2)
+            changed = {**json.loads(heading), key: "other"}
+            self.write("measured.toml.partial", json.dumps(changed, separators=(",", ":"), sort_keys=True) + "\n" + trials)
+            with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+                self.assertRegex(process.stderr.readline().decode(), r"^\[1/")
+                process.kill()
+                process.stderr.read()
+            os.remove(self.database + ".partial")
+
     def test_trials_in_calls(self):
         result = self.kiln(*self.command("--in-calls"))
         self.assertEqual(sorted(os.listdir(self.folder)), ["measured.toml", "tiny.toml"])
@@ -107,6 +128,9 @@ class Tune(KilnTest):
         self.assertGreater(len(problems), 1)
         for problem in problems:
             self.assertIn("matmul", problem)
+        # MODEL may follow, and an empty part is none.
+        self.kiln("tune", "--only", "matmul,attention", *self.command()[1:])
+        self.assert_fails("error: --only: expected a value, got ''", *self.command("--only", "matmul,"), code=2)
         self.assert_fails("kiln tune: --only: expected a part of a problem's name, such as ",
                           *self.command("--only", "matmul,softmix"))
         self.assert_fails(", got softmix", *self.command("--only", "matmul,softmix"))
@@ -129,6 +153,10 @@ class Tune(KilnTest):
     def test_errors(self):
         self.assert_fails("kiln tune takes --device emulate or cuda:N", "tune", self.model, "--device", "cpu", code=2)
         self.assert_fails("error: cannot write", *self.command()[:-2], "-o", self.path("no", "such", "folder.toml"))
+        missing = self.path("no", "such.file")
+        for command in ((*self.command()[:-2], "--in-calls", "-o", missing), self.command("--report", missing)):
+            self.assert_fails("error: cannot write: No such file or directory", *command)
+            self.assertEqual(run_kiln(*command).err.count("\n"), 1, "nothing is measured before")
         self.assert_fails("none.toml: error: cannot read", "compile", self.model, "--tuning", self.path("none.toml"))
 
 

@@ -2,6 +2,8 @@
 #include "RefuseCalls.h"
 #include "TestSupport.h"
 
+#include "support/files/MappedFile.h"
+
 #include <atomic>
 #include <csignal>
 #include <fcntl.h>
@@ -232,10 +234,26 @@ TEST(WriteFile, KeepsDevicesAndLinks) {
   expectSuccess(writeFile(link, "new"));
   EXPECT_TRUE(fs::is_symlink_file(link));
   EXPECT_EQ(unwrap(readFile(file)), "new");
+  EXPECT_EQ(listing(directory.str()), Names({"file", "link"}));
   // Through a link, so that a mistake here replaces the link and not the device.
   ASSERT_FALSE(fs::create_link("/dev/full", directory.str() + "/full"));
   EXPECT_EQ(directory.relative(messageOf(writeFile(directory.str() + "/full", "x"))),
             "full: error: cannot write: No space left on device\n");
+}
+
+TEST(WriteFile, LeavesWhatIsReadWhileItIsWritten) {
+  TemporaryDirectory directory;
+  std::string file = directory.write("file", "old"), link = directory.str() + "/link";
+  ASSERT_FALSE(fs::create_link(file, link));
+  MappedFile mapped = unwrap(MappedFile::open(file));
+  auto copy = [&](raw_ostream &os) {
+    os << StringRef(reinterpret_cast<const char *>(mapped.bytes().data()), mapped.bytes().size()) << " and new";
+    return Error::success();
+  };
+  expectSuccess(writeFile(link, copy));
+  EXPECT_EQ(unwrap(readFile(file)), "old and new");
+  EXPECT_EQ(mapped.bytes().size(), 3u);
+  expectSuccess(checkWritable(link));
 }
 
 TEST(CheckWritable, SaysWhatWritingWouldSay) {

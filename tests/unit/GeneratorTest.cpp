@@ -307,7 +307,7 @@ TEST(GeneratorTest, BadArguments) {
   EXPECT_EQ(with([](GenerateOptions &o) { o.stopStrings = {"x"}; }),
             "error: --stop: expected a tokenizer to compare text with, got none\n");
   EXPECT_EQ(with([](GenerateOptions &o) { o.slideKeep = 13; }),
-            "error: --slide-keep: expected 0 (half the context) or up to the context of 12 tokens, got 13\n");
+            "error: slideKeep: expected 0 (half the context) or up to the context of 12 tokens, got 13\n");
   EXPECT_EQ(with([](GenerateOptions &o) { o.sampling.topK = -2; }),
             "error: --top-k: expected 0 (off) or more, got -2\n");
   EXPECT_EQ(model.prefilled.size(), 1u);

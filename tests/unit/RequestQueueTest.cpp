@@ -39,6 +39,13 @@ TEST(RequestQueueTest, TheLongestComeFirstAmongEightRoundsOfRows) {
   EXPECT_EQ(takeAll(queue), (std::vector<size_t>{2, 1, 7, 6, 3, 5, 0, 4, 9, 8}));
 }
 
+TEST(RequestQueueTest, AnyNumberOfTokensIsALargeOne) {
+  auto requests = requestsOf({{1, 1}, {1, INT64_MAX / 64 + 1}, {2, INT64_MAX}, {1, 3}});
+  JobOptions options;
+  RequestQueue queue(requests, 1, options, ignore);
+  EXPECT_EQ(takeAll(queue), (std::vector<size_t>{2, 1, 3, 0}));
+}
+
 TEST(RequestQueueTest, AStoppedQueueHandsOutNothing) {
   auto requests = requestsOf({{1, 1}, {1, 1}});
   JobOptions options;

@@ -40,7 +40,7 @@ public:
            const CompareOptions &options)
       : a(a), b(b), sequences(sequences), options(options), sampler(SamplingParams()) {
     for (const ComparedSequence &sequence : sequences)
-      positions += std::max(sequence.inputs, static_cast<size_t>(options.newTokens));
+      positions += std::max(sequence.inputs, sequence.newTokens);
   }
 
   Error compareLogits();
@@ -60,15 +60,17 @@ private:
   size_t positions = 0;
 };
 
-/// Lets A choose the tokens behind a position. The last one is a target only.
+/// Lets A choose the tokens behind a position, of sequences that it is to write. The last one is a target only.
 Error Comparer::write(size_t first, size_t position, const Rows &ofA) {
   for (auto [row, logits] : llvm::enumerate(ofA)) {
     ComparedSequence &sequence = sequences[first + row];
+    if (position >= sequence.newTokens)
+      continue;
     Expected<int32_t> id = sampler.choose(logits, first + row, position + 1);
     if (!id)
       return id.takeError();
     sequence.tokens.push_back(*id);
-    sequence.inputs = std::min(sequence.tokens.size(), static_cast<size_t>(options.newTokens));
+    sequence.inputs = std::min(sequence.tokens.size(), sequence.newTokens);
   }
   return Error::success();
 }
@@ -102,9 +104,8 @@ Error Comparer::compareBatch(size_t first, size_t count) {
       return Error::success();
     if (Error error = feedA.step(position, ids, ofA))
       return error;
-    if (options.newTokens > 0)
-      if (Error error = write(first, position, ofA))
-        return error;
+    if (Error error = write(first, position, ofA))
+      return error;
     if (Error error = feedB.step(position, ids, ofB))
       return error;
     if (Error error = compareStep(first, position, ids, ofA, ofB))

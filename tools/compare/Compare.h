@@ -17,6 +17,8 @@ namespace kiln {
 struct ComparedSequence {
   std::vector<int32_t> tokens;
   size_t inputs = 0; ///< tokens.size(), or one less
+  /// If positive: there is one token, and A writes so many behind it, by sampling at temperature 1.
+  size_t newTokens = 0;
 
   /// The token behind a position; negative if it is not known.
   int32_t target(size_t position) const { return position + 1 < tokens.size() ? tokens[position + 1] : -1; }
@@ -31,8 +33,6 @@ struct ComparedSide {
 
 struct CompareOptions {
   int64_t batch = 1; ///< sequences side by side; at most what both models take
-  /// If positive: the sequences have one token each, and A writes so many behind it, by sampling at temperature 1.
-  int64_t newTokens = 0;
   /// Called after every step with the part of the work that is done.
   std::function<void(size_t done, size_t all, const LogitStatistics &)> onStep = nullptr;
 };

@@ -69,14 +69,11 @@ Expected<const SourceFile *> openInput(const std::string &path, SourceManager &s
   Expected<std::string> text = readInput(path);
   if (!text)
     return text.takeError();
-  return sources.add(path == "-" ? "<stdin>" : StringRef(path), std::move(*text));
+  return sources.add(inputName(path), std::move(*text));
 }
 
-Error run(const Options &options) {
+Error run(const Options &options, ArrayRef<PassInvocation> passes) {
   SourceManager sources;
-  Expected<std::vector<PassInvocation>> passes = parsePasses(options.passes);
-  if (!passes)
-    return passes.takeError();
   Expected<const SourceFile *> file = openInput(options.input, sources);
   if (!file)
     return file.takeError();
@@ -85,7 +82,7 @@ Error run(const Options &options) {
   std::string output;
   std::vector<Diagnostic> diagnostics;
   for (const SourceFile *piece : splitInput(*file, sources, options.splitInputFile)) {
-    Expected<std::string> printed = process(piece, sources, options, *passes, timer);
+    Expected<std::string> printed = process(piece, sources, options, passes, timer);
     if (!printed) {
       llvm::append_range(diagnostics, takeDiagnostics(printed.takeError()));
       continue;
@@ -115,5 +112,10 @@ int main(int argc, char **argv) {
     listOps(standardOutput());
   if (options.listPasses)
     listPasses(standardOutput());
-  return finishProcess(options.listOps || options.listPasses ? Error::success() : run(options));
+  if (options.listOps || options.listPasses)
+    return finishProcess(Error::success());
+  Expected<std::vector<PassInvocation>> passes = parsePasses(options.passes);
+  if (!passes)
+    return finishProcess(passes.takeError(), 0, /*failureCode=*/2);
+  return finishProcess(run(options, *passes));
 }

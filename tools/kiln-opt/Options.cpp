@@ -1,7 +1,7 @@
 // CLI11 is slow to compile and throws: this file keeps both to itself.
 #include "Options.h"
 
-#include "support/text/Printable.h"
+#include "tools/usage/UsageMessages.h"
 
 #include <CLI/CLI.hpp>
 
@@ -25,11 +25,9 @@ void addOptions(CLI::App &app, Options &options) {
 std::optional<int> parseOptions(int argc, char **argv, Options &options) {
   CLI::App app;
   addOptions(app, options);
-  app.failure_message([](const CLI::App *parser, const CLI::Error &error) {
-    return kiln::printable(CLI::FailureMessage::simple(parser, error));
-  });
+  app.failure_message(kiln::usageMessage);
   try {
-    app.parse(argc, argv);
+    kiln::parseArguments(app, kiln::ArrayRef(argv, argc).drop_front(std::min(argc, 1)));
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

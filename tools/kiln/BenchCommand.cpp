@@ -2,6 +2,7 @@
 #include "tools/kiln/SpeculationBench.h"
 #include "tools/kiln/Tracing.h"
 #include "tools/session/Engine.h"
+#include "tools/session/UsageError.h"
 
 #include "kernels/targets/Target.h"
 #include "runtime/measure/GenerationBenchmark.h"
@@ -230,6 +231,27 @@ Error print(const BenchCommand &command, Expected<std::vector<BenchRow>> rows, c
   return Error::success();
 }
 
+/// Error: a --length that the model's context does not have, or a --batch that a plan is not for.
+Error checkSizes(const BenchCommand &command, const ModelSource &source) {
+  const int64_t context = source.model().context;
+  const CallShape shape{entryOf(command)};
+  // In front of a generated token there is one, and behind it there is room for another.
+  const bool generates = shape.entry == Entry::Generate;
+  const int64_t least = shape.continues() && !generates ? 0 : 1;
+  const int64_t most = generates ? context - 2 : shape.continues() ? context - 1 : context;
+  for (int64_t length : command.lengths)
+    if (length < least || length > most)
+      return makeUsageError("--length: expected " + Twine(shape.continues() ? "a position" : "a number of tokens") +
+                            " from " + Twine(least) + " to " + Twine(most) + " in the context of " + Twine(context) +
+                            ", got " + Twine(length));
+  const PlanDim *dim = source.plan ? source.plan->findDim(source.plan->entries.batch) : nullptr;
+  for (int64_t batch : command.batches)
+    if (dim && batch > dim->max)
+      return makeUsageError("--batch: expected at most the " + Twine(dim->max) + " sequences that " + command.model +
+                            " is for, got " + Twine(batch));
+  return Error::success();
+}
+
 /// Prints counts for the emulated device, without running anything: its times say nothing about a GPU.
 Error runCounts(const BenchCommand &command, ModelRequest request) {
   request.weights.randomSeed = 0; // weights are never created
@@ -237,6 +259,8 @@ Error runCounts(const BenchCommand &command, ModelRequest request) {
   Expected<ModelSource> source = openModel(request);
   if (!source)
     return source.takeError();
+  if (Error error = checkSizes(command, *source))
+    return error;
   Expected<LocatedPlan> located = locatePlan(*source);
   if (!located)
     return located.takeError();
@@ -265,6 +289,8 @@ Error measure(const BenchCommand &command, Trace *trace) {
   Expected<ModelSource> source = traced(trace, TraceLane::Host, "open the model", [&] { return openModel(request); });
   if (!source)
     return source.takeError();
+  if (Error error = checkSizes(command, *source))
+    return error;
   if (Error error = resolveKernelDevices("kiln bench", command.device, source->ranks()).moveInto(*devices))
     return error;
   auto engines =

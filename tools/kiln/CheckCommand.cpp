@@ -157,10 +157,8 @@ Error run(const CheckCommand &command) {
   if (!loss)
     return loss.takeError();
   progress.finish();
-  if (Error error = judge(command, *state, check.largest, *loss))
-    return error;
   print(command, *state, check.largest, *loss);
-  return Error::success();
+  return judge(command, *state, check.largest, *loss);
 }
 
 } // namespace kiln

@@ -5,39 +5,15 @@
 #include "tools/kiln/Version.h"
 #include "tools/kiln/options/OptionRules.h"
 #include "tools/kiln/options/Options.h"
+#include "tools/usage/UsageMessages.h"
 
 #include "support/text/Nearest.h"
-#include "support/text/Printable.h"
 
 #include <CLI/CLI.hpp>
 
 namespace kiln {
 
 namespace {
-
-/// Rewrites CLI11's messages in the style of this project.
-std::string usageMessage(const CLI::App *, const CLI::Error &error) {
-  std::string message = error.what();
-  bool isWord = message.size() > 1 && !llvm::isUpper(message[1]);
-  if (isWord)
-    message[0] = llvm::toLower(message[0]);
-  return "error: " + printable(message) + "\nRun with --help for more information.\n";
-}
-
-CLI::ParseError usageError(const std::string &message) { return {message, 2}; }
-
-/// The arguments in reverse order, as CLI11 expects them. `--text=` is split here: CLI11 would take the next argument
-/// as its value.
-std::vector<std::string> reversed(ArrayRef<char *> arguments) {
-  std::vector<std::string> all;
-  for (StringRef argument : llvm::reverse(arguments)) {
-    bool isEmptyValue = argument.starts_with("--") && argument.find('=') == argument.size() - 1;
-    if (isEmptyValue)
-      all.push_back("");
-    all.push_back(argument.drop_back(isEmptyValue ? 1 : 0).str());
-  }
-  return all;
-}
 
 /// Reports unknown commands: CLI11 would only say that a command is missing.
 void checkCommandName(const CLI::App &app, ArrayRef<char *> arguments) {
@@ -50,31 +26,6 @@ void checkCommandName(const CLI::App &app, ArrayRef<char *> arguments) {
   StringRef name = arguments.front();
   if (!name.starts_with("-") && !llvm::is_contained(names, name))
     throw usageError("unknown command '" + name.str() + "', " + expected + didYouMean(name, names));
-}
-
-/// The innermost command that was chosen.
-const CLI::App *innermost(const CLI::App *app) {
-  while (!app->get_subcommands().empty())
-    app = app->get_subcommands().front();
-  return app;
-}
-
-/// The error for arguments that the command did not take: an unknown option if there is one, else the first surplus
-/// argument.
-CLI::ParseError extrasError(const CLI::App &app, ArrayRef<char *> arguments) {
-  const CLI::App *sub = innermost(&app);
-  std::vector<std::string> extras = app.remaining(/*recurse=*/true), options;
-  auto isExtra = [&](StringRef argument) { return llvm::is_contained(extras, argument); };
-  for (const CLI::Option *option : sub->get_options())
-    for (const std::string &name : option->get_lnames())
-      options.push_back("--" + name);
-  for (StringRef argument : arguments)
-    if (isExtra(argument) && argument.starts_with("-") && argument.size() > 1) {
-      StringRef name = argument.split('=').first;
-      return usageError("unknown option '" + name.str() + "'" + didYouMean(name, options));
-    }
-  auto first = llvm::find_if(arguments, isExtra);
-  return usageError("unexpected argument '" + (first == arguments.end() ? extras.front() : std::string(*first)) + "'");
 }
 
 GivenOptions givenOptions(const CLI::App &sub) {
@@ -98,12 +49,8 @@ void parse(CLI::App &app, ArrayRef<char *> arguments, Command &command) {
   Commands commands;
   addCommands(app, commands);
   checkCommandName(app, arguments);
-  try {
-    app.parse(reversed(arguments));
-  } catch (const CLI::ExtrasError &) {
-    throw extrasError(app, arguments);
-  }
-  const CLI::App &sub = *innermost(&app);
+  parseArguments(app, arguments);
+  const CLI::App &sub = *innermostCommand(&app);
   if (sub.get_name() == "ladder")
     checkLadder(sub);
   command = chosenCommand(sub.get_name(), std::move(commands));

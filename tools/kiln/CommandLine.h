@@ -10,16 +10,27 @@
 
 namespace kiln {
 
-/// Where prompts and text come from.
-struct PromptOptions {
-  std::vector<std::string> texts;  ///< --prompt
-  std::vector<std::string> files;  ///< --prompt-file; - is standard input
-  std::vector<std::string> tokens; ///< --tokens: lists of ids; - is standard input
-  bool special = false;            ///< special tokens of texts and files become their ids
+/// A prompt of the command line.
+struct GivenPrompt {
+  enum class Kind {
+    Text,  ///< --prompt
+    File,  ///< --prompt-file; - is standard input
+    Tokens ///< --tokens, a list of ids; - is standard input
+  };
+  Kind kind;
+  std::string value;
 
-  int64_t count() const {
-    return static_cast<int64_t>(std::max<size_t>(1, texts.size() + files.size() + tokens.size()));
-  }
+  bool isText() const { return kind != Kind::Tokens; }
+  bool isStandardInput() const { return kind != Kind::Text && value == "-"; }
+};
+
+/// Where prompts come from.
+struct PromptOptions {
+  std::vector<GivenPrompt> given; ///< in the order of the command line, which numbers the sequences
+  bool special = false;           ///< special tokens of texts and files become their ids
+
+  /// At least one: without prompts there is an empty one.
+  int64_t count() const { return static_cast<int64_t>(std::max<size_t>(1, given.size())); }
 };
 
 /// The stage that stageName gives this name.

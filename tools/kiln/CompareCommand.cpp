@@ -3,6 +3,7 @@
 #include "tools/kiln/ProgressLine.h"
 
 #include "support/Diagnostic.h"
+#include "support/files/File.h"
 #include "support/process/Process.h"
 #include "support/text/Json.h"
 #include "tools/session/UsageError.h"
@@ -37,6 +38,7 @@ private:
   Error makeSequences();
   Error sequencesOfFile(const LogitsFile &file);
   Error sequencesOfText();
+  Error sequencesToWrite();
   int64_t context() const;
 
   const CompareCommand &command;
@@ -90,9 +92,9 @@ Error Session::sequencesOfText() {
     return data.takeError();
   ArrayRef<int32_t> tokens = data->tokens;
   if (!data->examples.empty())
-    return makeFileError(command.text, "expected a text or tokens, got questions");
+    return makeFileError(inputName(command.text), "expected a text or tokens, got questions");
   if (tokens.size() < 2)
-    return makeFileError(command.text, "expected a text of at least 2 tokens, got " + Twine(tokens.size()));
+    return makeFileError(inputName(command.text), "expected a text of at least 2 tokens, got " + Twine(tokens.size()));
   if (command.maxTokens)
     tokens = tokens.take_front(static_cast<size_t>(command.maxTokens) + 1);
   auto window = static_cast<size_t>(command.window ? command.window : context());
@@ -100,6 +102,19 @@ Error Session::sequencesOfText() {
     ArrayRef<int32_t> own = tokens.drop_front(first).take_front(window + 1);
     sequences.push_back({own.vec(), own.size() - 1});
   }
+  return Error::success();
+}
+
+/// As many sequences as --max-tokens needs, the last of which may be shorter.
+Error Session::sequencesToWrite() {
+  constexpr int64_t usualTokens = 128;
+  const int64_t window = command.window ? command.window : std::min(context(), usualTokens);
+  const int64_t all = command.maxTokens ? command.maxTokens : usualBatch * window;
+  if (all > mostSequences * window)
+    return makeUsageError("--max-tokens: expected at most " + Twine(mostSequences * window) +
+                          " tokens of sequences that A writes, got " + Twine(all) + "; give a --text");
+  for (int64_t left = all; left > 0; left -= window)
+    sequences.push_back({{a.source->beginToken().value_or(0)}, 1, static_cast<size_t>(std::min(left, window))});
   return Error::success();
 }
 
@@ -111,12 +126,7 @@ Error Session::makeSequences() {
                           Twine(command.window));
   if (!command.text.empty())
     return sequencesOfText();
-  constexpr int64_t usualTokens = 128;
-  int64_t window = command.window ? command.window : std::min(context(), usualTokens);
-  int64_t count = command.maxTokens ? llvm::divideCeil(command.maxTokens, window) : usualBatch;
-  options.newTokens = command.maxTokens ? std::min(window, command.maxTokens) : window;
-  sequences.assign(static_cast<size_t>(count), {{a.source->beginToken().value_or(0)}, 1});
-  return Error::success();
+  return sequencesToWrite();
 }
 
 Error Session::openEngines() {

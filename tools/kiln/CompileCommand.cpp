@@ -62,7 +62,6 @@ static Error writePlan(const CompileCommand &command, const CompileOptions &opti
   ProgressLine progress(command.quiet);
   PlanOutput output;
   output.directory = command.output;
-  output.withCubins = command.stage == Stage::Cubin;
   output.cacheDirectory = command.noCache ? "" : defaultCacheDirectory();
   output.onProgress = [&](size_t done, size_t all, StringRef what) { progress.show(done, all, what); };
   output.onNote = [&](const Diagnostic &note) {
@@ -82,7 +81,9 @@ static Error writePlan(const CompileCommand &command, const CompileOptions &opti
   return Error::success();
 }
 
-Error run(const CompileCommand &command) {
+Error run(const CompileCommand &given) {
+  CompileCommand command = given;
+  command.withCubins = command.stage == Stage::Cubin;
   Expected<CompileOptions> options = compileOptions(command);
   if (!options)
     return options.takeError();

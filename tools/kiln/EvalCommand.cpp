@@ -6,6 +6,7 @@
 #include "runtime/generation/scoring/MultipleChoice.h"
 #include "runtime/generation/scoring/ReplicatedScorer.h"
 #include "support/Diagnostic.h"
+#include "support/files/File.h"
 #include "support/process/Process.h"
 #include "support/text/Json.h"
 #include "tools/session/UsageError.h"
@@ -127,11 +128,22 @@ int64_t batchOf(const EvalCommand &command, StringRef device, const ModelSource 
   return dim ? std::min(batch, dim->max) : batch;
 }
 
-/// Error: --window or --stride, which examples have no use for.
-Error checkWindows(const EvalCommand &command) {
-  for (auto [flag, value] : {std::pair("--window", command.window), {"--stride", command.stride}})
-    if (value > 0)
-      return makeUsageError(Twine(flag) + ": expected a text or tokens to cut into windows, got questions");
+/// Error: --window or --stride, which examples have no use for; windows that do not fit; a text with nothing to score.
+Error checkWindows(const EvalCommand &command, const EvalData &data, int64_t context) {
+  if (!data.examples.empty()) {
+    for (auto [flag, value] : {std::pair("--window", command.window), {"--stride", command.stride}})
+      if (value > 0)
+        return makeUsageError(Twine(flag) + ": expected a text or tokens to cut into windows, got questions");
+    return Error::success();
+  }
+  PerplexityOptions options;
+  options.window = command.window;
+  options.stride = command.stride;
+  if (Error error = settledOptions(options, context).takeError())
+    return asUsageError(std::move(error));
+  if (data.tokens.size() < 2)
+    return makeFileError(inputName(command.text),
+                         "expected a text of at least 2 tokens, got " + Twine(data.tokens.size()));
   return Error::success();
 }
 
@@ -163,9 +175,8 @@ Error evaluate(const EvalCommand &command, RankGroup *group) {
   if (!data)
     return data.takeError();
   bool areChoices = !data->examples.empty();
-  if (areChoices)
-    if (Error error = checkWindows(command))
-      return error;
+  if (Error error = checkWindows(command, *data, source->model().context))
+    return error;
   auto shareOfWindows = static_cast<int64_t>(
       llvm::divideCeil(static_cast<uint64_t>(windowCount(command, *data, source->model().context)), replicas));
   options.batch = std::max<int64_t>(1, std::min(batchOf(command, options.device, &*source), shareOfWindows));

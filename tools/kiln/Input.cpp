@@ -24,30 +24,29 @@ Expected<std::vector<int32_t>> parseTokens(StringRef text) {
   return ids;
 }
 
+/// The ids of one prompt. Error: as of readPrompts.
+static Expected<std::vector<int32_t>> readPrompt(const GivenPrompt &prompt, const Tokenizer *tokenizer, bool special,
+                                                 StringRef directory) {
+  bool isValue = prompt.kind == GivenPrompt::Kind::Text || (!prompt.isText() && !prompt.isStandardInput());
+  Expected<std::string> text = isValue ? Expected<std::string>(prompt.value) : readInput(prompt.value);
+  if (!text)
+    return text.takeError();
+  if (prompt.isText() && !tokenizer)
+    return makeFileError(directory, "no vocabulary here (vocab.json and merges.txt, or tokenizer.json): give --tokens");
+  if (prompt.isText())
+    return tokenizer->encode(*text, special);
+  Expected<std::vector<int32_t>> ids = parseTokens(*text);
+  if (!ids && isValue)
+    return asUsageError(ids.takeError());
+  return ids;
+}
+
 Expected<std::vector<std::vector<int32_t>>> readPrompts(const PromptOptions &options, const Tokenizer *tokenizer,
                                                         StringRef directory) {
-  std::vector<std::string> texts = options.texts;
-  for (const std::string &file : options.files) {
-    Expected<std::string> text = readInput(file);
-    if (!text)
-      return text.takeError();
-    texts.push_back(std::move(*text));
-  }
-  if (!texts.empty() && !tokenizer)
-    return makeFileError(directory, "no vocabulary here (vocab.json and merges.txt, or tokenizer.json): give --tokens");
   std::vector<std::vector<int32_t>> prompts;
-  for (const std::string &text : texts)
-    prompts.push_back(tokenizer->encode(text, options.special));
-  for (const std::string &list : options.tokens) {
-    bool isInput = list == "-";
-    Expected<std::string> text = isInput ? readInput(list) : Expected<std::string>(list);
-    if (!text)
-      return text.takeError();
-    Expected<std::vector<int32_t>> ids = parseTokens(*text);
-    if (!ids)
-      return isInput ? ids.takeError() : asUsageError(ids.takeError());
-    prompts.push_back(std::move(*ids));
-  }
+  for (const GivenPrompt &prompt : options.given)
+    if (Error error = readPrompt(prompt, tokenizer, options.special, directory).moveInto(prompts.emplace_back()))
+      return error;
   if (prompts.empty())
     prompts.emplace_back();
   return prompts;

@@ -82,6 +82,9 @@ Error run(const LadderOptions &given) {
   if (!command.scored.empty() && llvm::none_of(*parts, [](const LadderPart &part) { return part.wantsPerplexity; }))
     return makeUsageError("--eval: no rung of --parts " + llvm::join(command.parts, ",") +
                           " changes arithmetic; leave it out, or choose other parts");
+  if (!command.page.empty())
+    if (Error error = checkWritable(command.page))
+      return error;
   auto runner = RungRunner::create(command);
   if (!runner)
     return runner.takeError();
@@ -90,14 +93,14 @@ Error run(const LadderOptions &given) {
   ProgressLine line(command.quiet);
   std::vector<MeasuredPart> measured = measure(**runner, *parts, line);
   StringRef model = llvm::sys::path::stem(StringRef(command.model).rtrim('/'));
-  if (!command.page.empty())
-    if (Error error =
-            writeFile(command.page, ladderPage((*runner)->deviceName(), model, (*runner)->target(), measured)))
-      return error;
   if (command.format == "json")
     printLadderJson(standardOutput(), (*runner)->deviceName(), model, measured);
   else
     printLadderMarkdown(standardOutput(), (*runner)->deviceName(), model, measured);
+  if (!command.page.empty())
+    if (Error error =
+            writeFile(command.page, ladderPage((*runner)->deviceName(), model, (*runner)->target(), measured)))
+      return error;
   if (size_t wrong = countWrong(measured))
     return makeError("kiln bench ladder: " + Twine(wrong) + " rungs failed or are wrong; the table says how");
   return Error::success();

@@ -6,9 +6,9 @@
 
 namespace kiln {
 
-/// The most guesses that --draft-tokens may ask for, and those of a pass without it and with auto: with the last token
-/// these are eight, and a product of eight rows takes hardly longer than one of a single row.
-constexpr int64_t mostDraftTokens = 63, usualDraftTokens = 4, mostAutoDraftTokens = 7;
+/// The guesses of a pass without --draft-tokens, and the most with auto: with the last token these are eight, and a
+/// product of eight rows takes hardly longer than one of a single row.
+constexpr int64_t usualDraftTokens = 4, mostAutoDraftTokens = 7;
 
 /// What a command wants of a draft.
 struct DraftRequest {

@@ -28,6 +28,10 @@ Error run(const TuneOptions &given) {
     return error;
   if (Error error = resolveKernelDevice("kiln tune", command.device).moveInto(command.device))
     return error;
+  for (const std::string &file : {command.output, command.page})
+    if (!file.empty())
+      if (Error error = checkWritable(file))
+        return error;
   auto tuner = Tuner::create(command, command.output);
   if (!tuner)
     return tuner.takeError();
@@ -51,13 +55,13 @@ Error run(const TuneOptions &given) {
     return failed;
   if (Error failed = writeFile(command.output, (*tuner)->database().str()))
     return failed;
+  printTuningReport(standardOutput(), (*tuner)->callTimes(), (*tuner)->results());
   if (!command.page.empty()) {
     std::string title = "Tuning of " + llvm::sys::path::filename(StringRef(command.model).rtrim('/')).str() + " " +
                         command.pipeline.dtype.value_or(PipelineOptions().dtype) + " on " + (*tuner)->database().device;
     if (Error failed = writeFile(command.page, tuningPage(title, (*tuner)->callTimes(), (*tuner)->results())))
       return failed;
   }
-  printTuningReport(standardOutput(), (*tuner)->callTimes(), (*tuner)->results());
   return (*tuner)->removeFiles();
 }
 

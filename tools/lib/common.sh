@@ -27,8 +27,10 @@ fail() {
   exit 1
 }
 
-# Reports the place of a command that fails unexpectedly.
-trap 'printf "%s: error: line %s failed: %s\n" "$programName" "$LINENO" "$BASH_COMMAND" >&2' ERR
+# Reports the place of a command that fails unexpectedly, also within a function (-E). What fails in a subshell is reported
+# by the command around it.
+set -E
+trap '((BASH_SUBSHELL)) || printf "%s: error: %s, line %s failed: %s\n" "$programName" "${BASH_SOURCE[0]}" "$LINENO" "$BASH_COMMAND" >&2' ERR
 
 # build PRESET TARGET...: configures and builds the targets, or everything. Call findCuda (dependencies.sh) first.
 build() {

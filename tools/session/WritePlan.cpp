@@ -12,7 +12,41 @@ StringRef stageName(Stage stage) {
   return names[static_cast<int>(stage)];
 }
 
+/// Error: a target twice, or targets for which nothing would be made.
+static Error checkTargets(const PlanRequest &request) {
+  const std::vector<std::string> &targets = request.targets;
+  if (std::set<std::string>(targets.begin(), targets.end()).size() < targets.size())
+    return makeUsageError("--target: expected each target once, got " + llvm::join(targets, ","));
+  if (!request.withCubins && targets.size() > 1)
+    return makeUsageError("--target: expected one target where no cubins are made, got " + llvm::join(targets, ","));
+  if (!request.withCubins && !targets.empty() && !request.passes.empty())
+    return makeUsageError("--target: --passes chooses the target, like select-kernels{target=sm_90a}");
+  return Error::success();
+}
+
+/// Error: an option whose work the passes do that the user gives.
+static Error checkPasses(const PlanRequest &request) {
+  const PipelineChoices &choices = request.pipeline;
+  if (request.passes.empty())
+    return Error::success();
+  for (auto [name, isGiven] : {std::pair("--dtype", choices.dtype.has_value()),
+                               {"--strategy", choices.strategy.has_value()},
+                               {"--matmul", choices.matmul.has_value()},
+                               {"--decode", choices.decode.has_value()},
+                               {"--tuning", choices.tuning.has_value()},
+                               {"--batch-invariant", choices.batchInvariant.has_value()},
+                               {"--draft-tokens", choices.draftTokens.has_value()},
+                               {"--ranks", choices.ranks.has_value()}})
+    if (isGiven)
+      return makeUsageError(Twine(name) + " excludes --passes, which choose dtype, kernels and tiles themselves");
+  return Error::success();
+}
+
 Expected<CompileOptions> compileOptions(const PlanRequest &request) {
+  if (Error error = checkTargets(request))
+    return error;
+  if (Error error = checkPasses(request))
+    return error;
   if (Error error = checkIsModel("kiln compile", request.model))
     return error;
   Expected<PipelineOptions> pipeline = pipelineOptions(request.pipeline);
@@ -92,7 +126,7 @@ Expected<WrittenPlan> writePlan(const PlanRequest &request, const CompileOptions
   if (Error error = stageTexts(request.model, options, sources).moveInto(written.ir))
     return error;
   std::vector<Cubin> cubins;
-  if (output.withCubins)
+  if (request.withCubins)
     if (Error error = makeCubins(request, options, output, written.generated).moveInto(cubins))
       return error;
   written.directory = output.directory.empty() ? (*module)->name + ".plan" : output.directory;

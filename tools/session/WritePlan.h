@@ -17,15 +17,15 @@ struct PlanRequest {
   std::vector<std::string> targets;
   PipelineChoices pipeline;
   int64_t maxBatch = BuildOptions().maxBatch;
-  std::string passes; ///< as CompileOptions::passes
+  std::string passes;     ///< as CompileOptions::passes
+  bool withCubins = true; ///< whether kernels are compiled for the targets
 };
 
-/// The compiler's options for a request. Error: a UsageError.
+/// The compiler's options for a request. Error: a UsageError, also about options that exclude each other.
 Expected<CompileOptions> compileOptions(const PlanRequest &request);
 
 struct PlanOutput {
-  std::string directory; ///< empty: the model's name + .plan
-  bool withCubins = true;
+  std::string directory;                                                        ///< empty: the model's name + .plan
   std::string cacheDirectory;                                                   ///< for cubins; empty: none
   std::function<void(size_t done, size_t all, StringRef what)> onProgress = {}; ///< called after each cubin
   std::function<void(const Diagnostic &note)> onNote = {}; ///< called with what the user may want to know; may be empty

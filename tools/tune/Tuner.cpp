@@ -6,7 +6,9 @@
 
 #include "ir/Printer.h"
 #include "support/Diagnostic.h"
+#include "support/Version.h"
 #include "support/files/File.h"
+#include "templates/TemplateFiles.h"
 
 #include <future>
 
@@ -15,6 +17,14 @@ namespace kiln {
 //===----------------------------------------------------------------------===//
 // Opening
 //===----------------------------------------------------------------------===//
+
+/// The SHA-256 of what kernels are compiled from besides their own source: after a change of it their times are others.
+static std::string templatesHash() {
+  std::string all;
+  for (const EmbeddedFile &file : templateFiles())
+    all += (file.name + "\n" + file.text + "\n").str();
+  return sha256Hex(all);
+}
 
 Expected<std::unique_ptr<Tuner>> Tuner::create(const TuneOptions &command, StringRef output) {
   std::unique_ptr<Tuner> tuner(new Tuner(command, output));
@@ -60,7 +70,9 @@ Error Tuner::open() {
   timer.emplace(std::move(*made));
   if (command.inCalls)
     return Error::success();
-  json::Value heading = json::Object{{"device", device->name()},
+  json::Value heading = json::Object{{"compiler", compilerVersion},
+                                     {"templates", templatesHash()},
+                                     {"device", device->name()},
                                      {"target", command.target},
                                      {"module", sha256Hex(toString(**module))},
                                      {"samples", command.options.samples},

@@ -26,7 +26,7 @@ from ._arguments import (
 )
 from ._errors import UsageError
 from ._plan import NoteCallback, ProgressCallback, log_note
-from ._stream import Generation, Request, Stream
+from ._stream import Generation, Request, Stream, Worker
 
 Logits: TypeAlias = npt.NDArray[np.float32]
 _OVERFLOWS = ("error", "stop", "slide")  # in the order of KilnOverflow
@@ -71,6 +71,7 @@ class Model:
         self._lock = threading.Lock()
         self._session: _core.Session | None = None
         self._is_closed = False
+        self._workers: list[Worker] = []  # of streams that may still be at work
         self._model = _core.Model(
             path_bytes(path, "path"),
             device=text_or_none(device, "device"),
@@ -219,7 +220,8 @@ class Model:
             for token in model.generate("ROMEO:", max_new_tokens=40):
                 print(token.text, end="", flush=True)
 
-        The tokens are those of ``kiln run`` with the same options. ``stream.result()`` waits for the whole; with
+        The tokens are those of ``kiln run`` with the same options; drafts, penalties and biases are that program's alone.
+        ``stream.result()`` waits for the whole; with
         `keep_logits` it has logits, [N, V], and log-probabilities, [N], of the N new tokens.
 
         Raises :class:`kiln.Error`, when the first token is taken, for prompts and options that do not fit the model."""
@@ -240,7 +242,10 @@ class Model:
             keep_logits=keep_logits,
         )
         ids = [self._ids(one) for one in prompts]  # type: ignore[arg-type]
-        return Stream(Request(self._opened(), ids, settings, texts(stop, "stop")), is_prompt(prompt))
+        stream: Stream[Generation] | Stream[list[Generation]]
+        stream = Stream(Request(self._opened(), ids, settings, texts(stop, "stop")), is_prompt(prompt))
+        self._workers = [*self._workers, stream.worker]
+        return stream
 
     # Numbers
 
@@ -285,6 +290,7 @@ class Model:
         return id_array([begin], "prompt") if not prompt and begin >= 0 else self.tokenize(prompt)
 
     def _opened(self) -> _core.Session:
+        self._workers = [worker for worker in self._workers if worker.settle()]
         with self._lock:
             if self._is_closed:
                 raise ValueError("model: expected an open one, got one that was closed")

@@ -249,7 +249,7 @@ def compile(
     `model` is a configuration (``.toml``), a directory with ``config.json``, or a checkpoint in one file. The plan is
     written to `output`, or, without one, to a temporary directory that lives as long as the plan. `targets` are the GPUs
     to compile for (default ``sm_90a``); with ``cubins=False`` the plan has CUDA only, and NVRTC is not needed. The
-    other options are those of ``kiln compile``.
+    other options are those of ``kiln compile``, which also has ``--ranks`` and ``--dump-dir``.
 
     Raises :class:`kiln.Error` with the program's message; then nothing has been written."""
     folder = tempfile.mkdtemp(prefix="kiln-plan-") if output is None else None

@@ -78,23 +78,43 @@ _Items: TypeAlias = "queue.SimpleQueue[Union[Token, _End]]"
 Results = TypeVar("Results")
 
 
+class Worker:
+    """The thread of a stream. The model keeps it: what was cancelled still ends its step, and the model's next call
+    waits for that."""
+
+    def __init__(self, request: Request, items: _Items) -> None:
+        self._cancellation = _core.Cancellation()
+        self._is_cancelled = False
+        # The thread must not refer to the stream, which cancels when it is dropped.
+        self.thread = threading.Thread(
+            target=_generate, args=(request, items, self._cancellation), name="kiln-generate"
+        )
+        self.thread.start()
+
+    def cancel(self) -> None:
+        """Ends the sequences after the step that they are at."""
+        self._is_cancelled = True
+        self._cancellation.cancel()
+
+    def settle(self) -> bool:
+        """Waits for the end of a stream that was cancelled. Whether the thread still works."""
+        if self._is_cancelled:
+            self.thread.join()
+        return self.thread.is_alive()
+
+
 class Stream(Generic[Results]):
     """An iterator over the tokens of a generation, as they come; :meth:`Model.generate` makes it.
 
-    Ctrl-C while it waits cancels the generation. So do leaving ``with stream:`` and dropping the stream. Until it has
-    ended, or was cancelled, the model can do nothing else (:class:`BusyError`). A stream belongs to one thread at a
-    time; only :meth:`cancel` may be called from any."""
+    Ctrl-C while it waits cancels the generation. So do leaving ``with stream:`` and dropping the stream, as by a
+    ``break`` out of a loop over it. Until it has ended, or was cancelled, the model can do nothing else
+    (:class:`BusyError`). A stream belongs to one thread at a time; only :meth:`cancel` may be called from any."""
 
     def __init__(self, request: Request, is_single: bool) -> None:
         self._items: _Items = queue.SimpleQueue()
-        self._cancellation = _core.Cancellation()
         self._end: _End | None = None
         self._is_single = is_single
-        # The thread must not refer to the stream, which cancels when it is dropped.
-        self._thread = threading.Thread(
-            target=_generate, args=(request, self._items, self._cancellation), name="kiln-generate"
-        )
-        self._thread.start()
+        self.worker = Worker(request, self._items)
 
     def __iter__(self) -> Iterator[Token]:
         return self
@@ -105,7 +125,7 @@ class Stream(Generic[Results]):
             if isinstance(item, Token):
                 return item
             self._end = item
-            self._thread.join()
+            self.worker.thread.join()
             if item.failure is not None:
                 raise item.failure
         raise StopIteration
@@ -117,15 +137,15 @@ class Stream(Generic[Results]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.cancel()
-        self._thread.join()
+        self.worker.thread.join()
 
     def __del__(self) -> None:
-        if hasattr(self, "_cancellation"):
+        if hasattr(self, "worker"):
             self.cancel()
 
     def cancel(self) -> None:
         """Ends the sequences after the step that they are at. Tokens until then still come. From any thread."""
-        self._cancellation.cancel()
+        self.worker.cancel()
 
     def result(self) -> Results:
         """Takes all tokens that are left, and returns the :class:`Generation` of the prompt, or a list of them if
@@ -144,7 +164,7 @@ class Stream(Generic[Results]):
             return self._items.get()
         except BaseException:  # KeyboardInterrupt above all
             self.cancel()
-            self._thread.join()
+            self.worker.thread.join()
             raise
 
 

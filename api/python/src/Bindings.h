@@ -122,15 +122,14 @@ public:
     if (isBusy->exchange(true))
       throwError(KilnErrorBusy, "session: expected no other call of it, got one that still runs; open a model for each "
                                 "thread, and finish or cancel a stream first");
-    std::shared_ptr<KilnSession> kept = handle;
-    std::shared_ptr<std::atomic<bool>> busy = isBusy;
     KilnError *error;
     {
+      Finish finish{isBusy};
+      std::shared_ptr<KilnSession> kept = handle;
       nb::gil_scoped_release free;
-      error = work(kept.get());
-      kept.reset();
+      std::shared_ptr<KilnSession> own = std::move(kept); // the last one is released without the GIL
+      error = work(own.get());
     }
-    *busy = false;
     check(error);
   }
 
@@ -141,6 +140,12 @@ public:
   size_t rows = 0; ///< of prefill
 
 private:
+  /// Ends a use, also one that throws.
+  struct Finish {
+    std::shared_ptr<std::atomic<bool>> busy;
+    ~Finish() { *busy = false; }
+  };
+
   std::shared_ptr<std::atomic<bool>> isBusy = std::make_shared<std::atomic<bool>>(false);
 };
 

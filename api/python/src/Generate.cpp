@@ -93,13 +93,14 @@ std::vector<Result> run(SessionHandle &self, const std::vector<KilnTokens> &prom
                         const KilnGenerateOptions &options) {
   std::vector<Result> results(prompts.size());
   self.use([&](KilnSession *session) {
-    KilnGenerations *made = nullptr;
-    KilnError *error = api().generate(session, prompts.data(), prompts.size(), &options, &made);
+    KilnGenerations *generations = nullptr;
+    KilnError *error = api().generate(session, prompts.data(), prompts.size(), &options, &generations);
+    const std::unique_ptr<KilnGenerations, decltype(api().releaseGenerations)> made(generations,
+                                                                                    api().releaseGenerations);
     for (size_t i = 0; !error && i < results.size(); ++i) {
       results[i].vocabulary = self.vocabulary;
-      error = copy(made, i, options.keepLogits, results[i]);
+      error = copy(made.get(), i, options.keepLogits, results[i]);
     }
-    api().releaseGenerations(made);
     return error;
   });
   return results;

@@ -99,9 +99,11 @@ Expected<std::string> readFile(StringRef path) {
   return readAll(path, file->descriptor(), file->size());
 }
 
+StringRef inputName(StringRef path) { return path == "-" ? "standard input" : path; }
+
 Expected<std::string> readInput(StringRef path) {
   if (path == "-")
-    return readAll("standard input", STDIN_FILENO, 0);
+    return readAll(inputName(path), STDIN_FILENO, 0);
   fs::file_status status;
   if (std::error_code failure = fs::status(path, status))
     return cannotRead(path, failure.message());
@@ -137,25 +139,35 @@ Error writeInPlace(StringRef file, WriteContents write) {
   return error;
 }
 
-/// Whether a file is written in place: renaming would replace a device or a link by a file.
-static bool isWrittenInPlace(StringRef file) {
-  return fs::exists(file) && (!fs::is_regular_file(file) || fs::is_symlink_file(file));
+/// What a finished temporary is renamed to: for a link its target, since a rename would replace the link itself, and a
+/// target that is written in place may be the very file that is mapped and read meanwhile. None for what is written in
+/// place: a rename would replace a device or a pipe by a file.
+static std::optional<std::string> findReplaced(StringRef file) {
+  if (fs::exists(file) && !fs::is_regular_file(file))
+    return std::nullopt;
+  if (!fs::exists(file) || !fs::is_symlink_file(file))
+    return file.str();
+  SmallString<128> target;
+  if (fs::real_path(file, target))
+    return std::nullopt; // an open file that has no name any more, by way of /dev/stdout
+  return target.str().str();
 }
 
 Error checkWritable(StringRef file) {
   auto cannotWrite = [&](std::error_code reason) { return makeFileError(file, "cannot write: " + reason.message()); };
   if (fs::is_directory(file))
     return cannotWrite(std::make_error_code(std::errc::is_a_directory));
-  if (!isWrittenInPlace(file))
-    return Temporary::create(file, Temporary::Kind::File).takeError();
+  if (std::optional<std::string> replaced = findReplaced(file))
+    return Temporary::create(*replaced, Temporary::Kind::File).takeError();
   std::error_code failure = fs::access(file, fs::AccessMode::Write);
   return failure ? cannotWrite(failure) : Error::success();
 }
 
 static Error replaceFileBy(StringRef file, WriteContents write) {
-  if (isWrittenInPlace(file))
+  std::optional<std::string> replaced = findReplaced(file);
+  if (!replaced)
     return writeInPlace(file, write);
-  Expected<Temporary> temporary = Temporary::create(file, Temporary::Kind::File);
+  Expected<Temporary> temporary = Temporary::create(*replaced, Temporary::Kind::File);
   if (!temporary)
     return temporary.takeError();
   if (Error error = writeInPlace(temporary->path(), write)) {
@@ -166,8 +178,13 @@ static Error replaceFileBy(StringRef file, WriteContents write) {
   return temporary->moveToTarget();
 }
 
+static void sweepLeftoversOf(StringRef file) {
+  if (std::optional<std::string> replaced = findReplaced(file))
+    sweepLeftovers(*replaced);
+}
+
 Error writeFile(StringRef file, WriteContents write) {
-  sweepLeftovers(file);
+  sweepLeftoversOf(file);
   return replaceFileBy(file, write);
 }
 
@@ -176,7 +193,7 @@ Error writeInPlace(StringRef file, StringRef contents) {
 }
 
 Error writeFile(StringRef file, StringRef contents) {
-  sweepLeftovers(file);
+  sweepLeftoversOf(file);
   return replaceFile(file, contents);
 }
 

@@ -36,8 +36,12 @@ Expected<std::string> readFile(StringRef path);
 /// must come within mostFileBytes, and - means standard input.
 Expected<std::string> readInput(StringRef path);
 
-/// Writes a file completely or not at all: writes a temporary file beside it, checks for a full disk, and renames it. A
-/// file that is not regular, such as /dev/stdout, is written in place. Error: `PATH: error: cannot write: reason`.
+/// The name of such a text in messages: the path, or `standard input`.
+StringRef inputName(StringRef path);
+
+/// Writes a file completely or not at all: writes a temporary file beside it, checks for a full disk, and renames it.
+/// Of a link, this is done with its target. A file that is not regular, such as a device, is written in place. Error:
+/// `PATH: error: cannot write: reason`.
 Error writeFile(StringRef path, StringRef contents);
 
 /// Like writeFile, but does not look for leftovers of killed processes. For a cache with many files, which is swept

@@ -46,8 +46,7 @@ raw_ostream &standardOutput() {
   return terminal;
 }
 
-/// Error: this or an earlier write failed, such as on a full disk or a closed pipe.
-static Error flushStandardOutput() {
+Error flushStandardOutput() {
   raw_fd_ostream &os = llvm::outs();
   os.flush();
   if (!os.has_error())

@@ -17,6 +17,10 @@ void prepareProcess();
 /// files may come from others. Elsewhere every byte is written as it is.
 raw_ostream &standardOutput();
 
+/// For results that come while much work is still to be done. Error: this or an earlier write failed, such as on a full
+/// disk or a closed pipe; it is reported once.
+Error flushStandardOutput();
+
 /// Ends main: flushes standard output, prints errors, also of the flush, to standard error, and returns the exit code:
 /// `failureCode` if there were errors, else `exitCode`. Messages that cannot be written are lost, and do not change the
 /// exit code: the work was done.

@@ -23,12 +23,20 @@ double PerplexityResult::standardError() const {
   return perplexity() * std::sqrt(variance / count);
 }
 
-static Error checkArguments(const Scorer &scorer, ArrayRef<int32_t> tokens, int64_t window, int64_t stride) {
-  if (window < 1 || window > scorer.contextLength())
-    return makeError("--window: expected 1 to the context of " + Twine(scorer.contextLength()) + " tokens, got " +
-                     Twine(window));
-  if (stride < 1 || stride > window)
-    return makeError("--stride: expected 1 to the window of " + Twine(window) + " tokens, got " + Twine(stride));
+Expected<PerplexityOptions> settledOptions(const PerplexityOptions &options, int64_t context) {
+  PerplexityOptions settled = options;
+  settled.window = options.window ? options.window : context;
+  settled.stride = options.stride ? options.stride : settled.window;
+  if (settled.window < 1 || settled.window > context)
+    return makeError("--window: expected 1 to the context of " + Twine(context) + " tokens, got " +
+                     Twine(settled.window));
+  if (settled.stride < 1 || settled.stride > settled.window)
+    return makeError("--stride: expected 1 to the window of " + Twine(settled.window) + " tokens, got " +
+                     Twine(settled.stride));
+  return settled;
+}
+
+static Error checkTokens(const Scorer &scorer, ArrayRef<int32_t> tokens) {
   if (tokens.size() < 2)
     return makeError("expected a text of at least 2 tokens, got " + Twine(tokens.size()));
   for (int32_t id : tokens)
@@ -66,11 +74,14 @@ static Error addScores(PerplexityResult &result, ArrayRef<TokenScore> scores) {
 
 Expected<PerplexityResult> evaluatePerplexity(Scorer &scorer, ArrayRef<int32_t> tokens,
                                               const PerplexityOptions &options) {
-  PerplexityResult result;
-  result.window = options.window ? options.window : scorer.contextLength();
-  result.stride = options.stride ? options.stride : result.window;
-  if (Error error = checkArguments(scorer, tokens, result.window, result.stride))
+  Expected<PerplexityOptions> settled = settledOptions(options, scorer.contextLength());
+  if (!settled)
+    return settled.takeError();
+  if (Error error = checkTokens(scorer, tokens))
     return error;
+  PerplexityResult result;
+  result.window = settled->window;
+  result.stride = settled->stride;
   std::vector<ScoreWindow> windows = cutWindows(tokens, result.window, result.stride);
   int64_t most = options.batch > 0 ? std::min(options.batch, scorer.maxBatch()) : scorer.maxBatch();
   for (size_t done = 0; done < windows.size();) {

@@ -67,8 +67,12 @@ struct PerplexityOptions {
   int64_t batch = 0; ///< windows in one call; 0: as many as the scorer takes
 };
 
-/// Scores a text. Error: a window beyond the context, a stride beyond the window or below 1, fewer than two
-/// tokens, an id that the model does not know, a score that is not finite, or an error of the scorer.
+/// The same with the window and stride that 0 stands for. Error: a window beyond the context, a stride beyond the
+/// window or below 1; the message names the flag of `kiln eval`.
+Expected<PerplexityOptions> settledOptions(const PerplexityOptions &options, int64_t context);
+
+/// Scores a text. Error: as of settledOptions; fewer than two tokens, an id that the model does not know, a score that
+/// is not finite, or an error of the scorer.
 Expected<PerplexityResult> evaluatePerplexity(Scorer &scorer, ArrayRef<int32_t> tokens,
                                               const PerplexityOptions &options);
 

@@ -52,10 +52,22 @@ class StreamTest(KilnTest):
     def test_a_dropped_stream_is_cancelled(self):
         stream = self.model.generate("ROMEO:", **ENDLESS)
         next(stream)
-        thread = stream._thread
+        thread = stream.worker.thread
         del stream
         thread.join(TIMEOUT)
         self.assertFalse(thread.is_alive())
+
+    def test_the_call_after_a_dropped_or_cancelled_stream_waits_for_it(self):
+        for _ in range(30):
+            for token in self.model.generate("ROMEO:", **ENDLESS):
+                self.assertEqual(token.sequence, 0)
+                break
+            self.assertEqual(self.model.logits("a").shape, (1009,))
+            stream = self.model.generate(["ROMEO:", "JULIET:"], **ENDLESS)
+            next(stream)
+            stream.cancel()
+            self.assertEqual(self.model.generate("a", max_new_tokens=1).result().tokens.size, 1)
+            self.assertEqual(stream.result()[0].finish_reason, kiln.FinishReason.CANCELLED)
 
     def test_a_closed_model_ends_its_stream_first(self):
         stream = self.model.generate("ROMEO:", greedy=True, max_new_tokens=20)

@@ -6,7 +6,7 @@ import struct
 import unittest
 
 import modelfiles
-from kilntest import CONFIG, KilnTest, write_model
+from kilntest import CONFIG, KilnTest, run_kiln, write_model
 
 INPUTS = [[1, 2, 3, 4, 5], [28, 7, 7, 0, 9], [3, 1, 4, 1, 5]]
 TARGETS = [[2, 3, 4, 5, 6], [7, 7, 0, 9, 28], [1, 4, 1, 5, 9]]
@@ -45,19 +45,28 @@ class Check(KilnTest):
         self.assertRegex(text, r"^logits  3 sequences of 5 tokens: largest difference \d\.\d\dE-\d\d, at sequence \d, token \d, id \d+\n"
                                rf"loss    {self.loss:.6f}, expected {self.loss:.6f}\n$")
 
+    def assert_others(self, message, difference, **changes):
+        """The figures are shown, too."""
+        self.state(**changes)
+        result = run_kiln(*self.command("--json"))
+        self.assertEqual(result.code, 1)
+        self.assertIn(message, result.err.replace(self.folder + "/", ""))
+        (figures,) = result.objects()
+        self.assertEqual(figures["logit_difference"] is None, math.isnan(difference))
+        if not math.isnan(difference):
+            self.assertAlmostEqual(figures["logit_difference"], difference, delta=1e-4)
+        self.assertAlmostEqual(figures["expected_loss"], changes.get("loss", self.loss), delta=1e-5)
+
     def test_others(self):
         changed = json.loads(json.dumps(self.logits))
         changed[1][3][7] += 0.02
-        self.state(logits=changed)
-        self.assert_fails("state.bin: error: logits of sequence 1, token 3: expected a difference of at most 0.01, got 2.00E-02", *self.command())
+        self.assert_others("state.bin: error: logits of sequence 1, token 3: expected a difference of at most 0.01, got 2.00E-02", 0.02,
+                           logits=changed)
         self.kiln(*self.command("--tolerance", "0.03"))
         changed[1][3][7] = math.nan
-        self.state(logits=changed)
-        self.assert_fails("logits of sequence 1, token 3: expected a difference of at most 0.01, got nan", *self.command())
-        self.state(loss=self.loss + 0.02)
-        self.assert_fails("state.bin: error: loss: expected a difference of at most 0.01, got 2.00E-02", *self.command())
-        self.state(targets=TARGETS[::-1])
-        self.assert_fails("state.bin: error: loss: expected a difference", *self.command())
+        self.assert_others("logits of sequence 1, token 3: expected a difference of at most 0.01, got nan", math.nan, logits=changed)
+        self.assert_others("state.bin: error: loss: expected a difference of at most 0.01, got 2.00E-02", 0, loss=self.loss + 0.02)
+        self.assert_others("state.bin: error: loss: expected a difference", 0, targets=TARGETS[::-1])
 
     def test_damaged_files(self):
         whole = modelfiles.debug_state(INPUTS, TARGETS, self.logits, self.loss)

@@ -74,6 +74,18 @@ class Convert(KilnTest):
                     shutil.copy(file, self.path("again", dtype))
                     self.assertEqual(self.read(self.export(self.path("again", dtype), form, "again/file")), self.read(file))
 
+    def test_a_link_to_the_model_itself(self):
+        """The file is read while it is written: what was read stays until all of it is there."""
+        for form in ("gguf", "llmc"):
+            file = self.export(self.model(), form, f"{form}/file")
+            wanted = self.read(self.export(file, form, f"again/{form}"))
+            os.symlink("file", self.path(form, "link"))
+            for name in ("link", "file"):
+                self.kiln("export", file, "--format", form, "-o", self.path(form, name))
+                self.assertEqual(self.read(file), wanted)
+            self.assertTrue(os.path.islink(self.path(form, "link")))
+            self.assertEqual([name for name in os.listdir(self.path(form)) if ".tmp-" in name], [])
+
     def test_a_head_of_its_own(self):
         model = self.model({**GPT2, "tie_word_embeddings": False})
         self.kiln("import", self.export(model, "gguf", "untied.gguf"), "-o", self.path("imported"))

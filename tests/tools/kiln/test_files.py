@@ -117,7 +117,7 @@ class WrongFiles(KilnTest):
         for option, value, message in (("--window", 1025, "--window: expected 1 to the context of 1024 tokens, got 1025"),
                                        ("--window", 2**62, "--window: expected 1 to the context"),
                                        ("--stride", 1025, "--stride: expected 1 to the window of 1024 tokens, got 1025")):
-            self.assert_fails("error: " + message, "eval", SHAKESPEARE, "--text", "-", option, value, stdin=b"two tokens")
+            self.assert_fails("error: " + message, "eval", SHAKESPEARE, "--text", "-", option, value, stdin=b"two tokens", code=2)
 
 
 class Names(KilnTest):

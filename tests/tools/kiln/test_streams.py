@@ -108,7 +108,7 @@ class Limits(KilnTest):
         module = self.write("m.kiln", ONE_KERNEL.format("tanh"))
         self.assertEqual(self.kiln("compile", module, "--no-cache", "--quiet", "-o", self.path("m.plan"), **refuse).err, "")
         model = self.write("m.toml", TINY_MODEL)
-        result = run_kiln("run", model, "--device", "emulate", "--random-weights", 1, "--tokens", 1, **refuse)
+        result = run_kiln("run", model, "--device", "emulate", "--random-weights", 1, "--tokens", 1, "--max-new-tokens", 1, **refuse)
         self.assertEqual(result.code, 1)
         self.assertRegex(result.err, r"\A[^\n]*error: expected a C\+\+ compiler, but --version fails: [^\n]*\n\Z")
 

@@ -4,7 +4,7 @@ what the program says about itself."""
 import os
 import unittest
 
-from kilntest import CONFIG, KilnTest, write_model
+from kilntest import CONFIG, SHAKESPEARE, KilnTest, run_kiln, write_model
 
 BAD_FLAGS = (
     ("--temperature", "-1", "expected a number from 0, got '-1'"),
@@ -61,7 +61,7 @@ class UsageTest(KilnTest):
                           "for later ones\n", *compile_, "--target", "sm_90a,compute_90a", code=2)
         self.assert_fails("error: --target: expected a GPU first, for which tiles are chosen, like sm_80,compute_80, got compute_80\n",
                           *compile_, "--target", "compute_80", code=2)
-        self.assert_fails("error: --target: expected one target with --stage plan, which makes no cubins, got sm_80,compute_80\n",
+        self.assert_fails("error: --target: expected one target where no cubins are made, got sm_80,compute_80\n",
                           *compile_, "--target", "sm_80,compute_80", "--stage", "plan", code=2)
         self.assert_fails("expected a matmul that gemm_wgmma runs on sm_90a and on the other GPUs that the plan is for, found none\n",
                           *compile_, "--target", "sm_90a,compute_90", "--dtype", "bf16", "--strategy", "matmul=wgmma")
@@ -72,7 +72,8 @@ class UsageTest(KilnTest):
             self.assert_fails("error: --greedy excludes --", *run, "--greedy", *option, code=2)
         self.assert_fails("error: --logits requires --json", *run, "--logits", code=2)
         self.assert_fails("error: --json excludes --no-echo", *run, "--json", "--no-echo", code=2)
-        for option in ("--dtype=f16", "--strategy=fusion=off", "--matmul=auto", "--tuning=none"):
+        for option in ("--dtype=f16", "--strategy=fusion=off", "--matmul=auto", "--decode=graph", "--tuning=none",
+                       "--batch-invariant=8", "--draft-tokens=4", "--ranks=2"):
             self.assert_fails(f"error: {option.split('=')[0]} excludes --passes", "compile", self.model, option,
                               "--passes=canonicalize", code=2)
 
@@ -101,7 +102,7 @@ class UsageTest(KilnTest):
                 ("--target: expected --stage fused or later, got graph", *compile_, "--stage", "graph", "--target", "sm_80"),
                 ("--dump-dir: expected --stage cuda or later, got plan", *compile_, "--stage", "plan", "--dump-dir", "x"),
                 ("--no-cache: expected --stage cubin, got cuda", *compile_, "--stage", "cuda", "--no-cache"),
-                ("--target: expected one target with --stage plan", *compile_, "--stage", "plan", "--target", "sm_80,sm_90a"),
+                ("--target: expected one target where no cubins are made", *compile_, "--stage", "plan", "--target", "sm_80,sm_90a"),
                 ("--target: expected each target once, got sm_80,sm_80", *compile_, "--target", "sm_80,sm_80"),
                 ("--target: --passes chooses the target", *compile_, "--stage", "plan", "--passes", "canonicalize", "--target", "sm_80"),
                 ("--ranks: m.kiln is IR, which is split or not; compile the model again with --ranks 2", "compile", text, "--stage",
@@ -113,12 +114,23 @@ class UsageTest(KilnTest):
                 ("MODEL: expected a .toml, a directory with config.json or a model in one file, got IR", "bench", "ladder", text, "--device", "emulate"),
                 ("--of: expected --what kernels, got decode", "bench", self.model, "--of", "prefill"),
                 ("--samples: --device emulate counts and runs nothing", "bench", self.model, "--device", "emulate", "--samples", 3),
+                ("--length: expected a position from 0 to 23 in the context of 24, got 24", "bench", self.model, "--device", "emulate",
+                 "--length", 24),
+                ("--length: expected a position from 1 to 22 in the context of 24, got 0", "bench", self.model, "--device", "emulate",
+                 "--what", "generate", "--length", "1,0"),
+                ("--length: expected a number of tokens from 1 to 24 in the context of 24, got 500", "bench", self.model, "--device",
+                 "emulate", "--what", "prefill", "--length", 500),
                 ("--warm-up: --device emulate counts and runs nothing", "bench", self.model, "--device", "emulate", "--warm-up", 1),
                 ("--warm-up: expected no --what generate", "bench", self.model, "--what", "generate", "--warm-up", 1),
                 ("--warm-up: expected no --what speculation", "bench", self.model, "--what", "speculation", "--warm-up", 1),
                 ("--weights: --device emulate counts and runs nothing", "bench", self.model, "--device", "emulate", "--weights", "x"),
                 ("--samples: --device emulate checks and does not time", "bench", "ladder", self.model, "--device", "emulate",
                  "--samples", 3),
+                ("--samples: --device emulate checks and does not time", "bench", "ladder", self.model, "--device", "emulate,emulate",
+                 "--samples", 3),
+                ("--samples: --device emulate counts passes and does not time", "bench", self.model, "--what", "speculation", "--device",
+                 "emulate", "--samples", 5),
+                ("--logit-bias: token 3 is given twice", *run, "--logit-bias", "3:1", "--logit-bias", "4:1", "--logit-bias", "3:2"),
                 ("--batch: given to kiln bench, which does nothing for its command ladder", "bench", "--batch", 2, "ladder", self.model),
                 ("MODEL: given to kiln bench, which does nothing for its command ladder", "bench", self.model, "ladder", self.model)):
             with self.subTest(command=command):
@@ -135,9 +147,9 @@ class UsageTest(KilnTest):
             self.assert_fails("error: --dtype bf16: the reference executor (--device cpu, or auto without a GPU) computes in fp32; "
                               "use --device emulate or cuda:N\n", *command, "--dtype", "bf16", code=2)
         self.assert_fails("error: no NVIDIA driver on this machine; --device cpu and emulate need none\n", "run", self.model,
-                          "--tokens", 1, "--device", "cuda:0")
+                          "--tokens", 1, "--max-new-tokens", 1, "--device", "cuda:0")
         self.assert_fails("error: no NVIDIA driver on this machine; --device emulate needs none\n", "bench", self.model,
-                          "--device", "cuda:0")
+                          "--length", 8, "--device", "cuda:0")
 
     def test_unknown_words(self):
         commands = "compile, dump, run, tokenize, eval, bench, report, tune, import, export, check, compare"
@@ -172,6 +184,8 @@ class UsageTest(KilnTest):
         for command in (["run", plan, "--tokens", 1], ["eval", plan, "--text", "-"], ["bench", plan, "--device", "emulate"]):
             self.assert_fails("error: --dtype: plan is a compiled plan of dtype f32; compile the model again with --dtype bf16\n",
                               *command, "--dtype", "bf16", code=2)
+        self.assert_fails("error: --batch: expected at most the 64 sequences that plan is for, got 65\n", "bench", plan, "--device",
+                          "emulate", "--length", 8, "--batch", "1,65", code=2)
 
     def test_a_kernel_of_another_plan(self):
         """This is an error of the input, not of the command line."""
@@ -209,6 +223,21 @@ class UsageTest(KilnTest):
                           "--tokens", f"0,{vocabulary}")
         self.assert_fails(f"error: prompt 1: expected at most the context of {context} tokens, got {context + 1}", *run,
                           "--tokens", ",".join(["1"] * (context + 1)))
+
+    def test_what_is_checked_before_kernels_are_compiled(self):
+        run = ["run", SHAKESPEARE, "--device", "emulate"]
+        for code, message, *options in (
+                (1, "prompt 2: expected token ids in 0..1008, got 1009", "--tokens", 1, "--tokens", 1009),
+                (1, "prompt 1: expected prompt and new tokens to fit in the context of 1024, got 1 and 1024", "--tokens", 1,
+                 "--max-new-tokens", 1024),
+                (2, "--logit-bias: expected token ids in 0..1008, got 1009", "--tokens", 1, "--logit-bias", "1009:1"),
+                (2, "--logit-bias: expected token ids in 0..1008, got 1009", "--input", os.devnull, "--logit-bias", "1009:1"),
+                (2, "--stop: expected some text, got none", "--tokens", 1, "--stop="),
+                (1, "prompt 1: expected token ids in 0..1008, got 1009", "--tokens", 1009, "--interactive"),
+                (2, "--logit-bias: expected token ids in 0..1008, got 1009", "--interactive", "--logit-bias", "1009:1")):
+            with self.subTest(options=options):
+                self.assert_fails("error: " + message, *run, *options, code=code)
+                self.assertEqual(run_kiln(*run, *options).err.count("\n"), 1)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ void addEval(CLI::App &app, EvalCommand &command) {
       ->capture_default_str();
   sub->add_option("--batch", command.batch,
                   "windows side by side on each device (16, or what a plan takes; 1 on the device cpu)")
-      ->check(integer(1, 4096));
+      ->check(integer(1, mostSequences));
   addDevices(*sub, command.device);
   sub->add_flag("--json", command.json, "a JSON object");
   sub->add_flag("--quiet", command.quiet, "no progress");

@@ -112,9 +112,8 @@ void addTune(CLI::App &app, TuneOptions &command) {
   sub->add_option("--trials", command.mostTrials, "most configurations of a kernel, the likeliest")
       ->check(checkCount)
       ->capture_default_str();
-  sub->add_option("--only", command.only, "measure problems whose name has one of these, matmul,attention")
-      ->delimiter(',')
-      ->check(checkNotEmpty);
+  addList(*sub, "--only", command.only, checkNotEmpty,
+          "measure problems whose name has one of these, matmul,attention");
   sub->add_flag("--in-calls", command.inCalls,
                 "time whole calls with each configuration in turn, instead of its kernel alone");
   sub->add_option("--samples", command.options.samples, "measurements")->check(checkCount)->capture_default_str();

@@ -75,14 +75,15 @@ std::string checkTemperature(const std::string &text) {
 
 std::string checkMinP(const std::string &text) { return number(0, 1)(text); }
 
-std::string checkSamples(const std::string &text) { return checkInteger<int64_t>(text, 1, 4096); }
+std::string checkSamples(const std::string &text) { return checkInteger<int64_t>(text, 1, mostSequences); }
 std::string checkAlternatives(const std::string &text) { return checkInteger<int64_t>(text, 0, 1024); }
 std::vector<std::string> overflowWords() { return {"error", "stop", "slide"}; }
 std::string checkOverflow(const std::string &text) { return oneOf(overflowWords())(text); }
 
 std::string checkDraftTokens(const std::string &text) {
-  bool isGood = text == "auto" || integer(1, 63)(text).empty();
-  return isGood ? "" : "expected auto or an integer from 1 to 63, got '" + text + "'";
+  bool isGood = text == "auto" || integer(1, mostDraftTokens)(text).empty();
+  return isGood ? ""
+                : "expected auto or an integer from 1 to " + std::to_string(mostDraftTokens) + ", got '" + text + "'";
 }
 
 std::string checkCodeTargetName(const std::string &text) {

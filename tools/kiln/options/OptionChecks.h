@@ -29,11 +29,11 @@ std::string checkZeroOrMore(const std::string &text);     ///< an integer from 0
 std::string checkSeed(const std::string &text);           ///< an integer from 0, of 64 bits
 std::string checkTemperature(const std::string &text);    ///< a finite number from 0
 std::string checkMinP(const std::string &text);           ///< a number from 0 to 1
-std::string checkSamples(const std::string &text);        ///< an integer from 1 to 4096
+std::string checkSamples(const std::string &text);        ///< an integer from 1 to mostSequences
 std::string checkAlternatives(const std::string &text);   ///< an integer from 0 to 1024
 std::vector<std::string> overflowWords();                 ///< error, stop, slide
 std::string checkOverflow(const std::string &text);       ///< one of them
-std::string checkDraftTokens(const std::string &text);    ///< an integer from 1 to 63, or auto
+std::string checkDraftTokens(const std::string &text);    ///< an integer from 1 to mostDraftTokens, or auto
 std::string checkLogitBias(const std::string &text);      ///< ID:BIAS
 OptionCheck checkRepetitionPenalty();                     ///< a number from 0.01 to 100
 OptionCheck checkLogitShift();                            ///< a number from -1000 to 1000

@@ -39,24 +39,8 @@ std::string checkStage(const CompileCommand &command, const GivenOptions &given)
   return "";
 }
 
-std::string checkTargets(const CompileCommand &command, const GivenOptions &given) {
-  std::string list = llvm::join(command.targets, ",");
-  if (std::set<std::string>(command.targets.begin(), command.targets.end()).size() < command.targets.size())
-    return "--target: expected each target once, got " + list;
-  if (command.stage == Stage::Cubin)
-    return "";
-  if (command.targets.size() > 1)
-    return "--target: expected one target with --stage " + stageName(command.stage).str() +
-           ", which makes no cubins, got " + list;
-  if (given.count("--passes"))
-    return refuse(given, {"--target"}, "--passes chooses the target, like select-kernels{target=sm_90a}");
-  return "";
-}
-
 std::string check(const CompileCommand &command, const GivenOptions &given) {
   if (std::string wrong = checkStage(command, given); !wrong.empty())
-    return wrong;
-  if (std::string wrong = checkTargets(command, given); !wrong.empty())
     return wrong;
   if (StringRef(command.model).ends_with(".kiln"))
     return refuse(given, {"--max-batch"}, "IR says itself what its dims are, like dim B : 1..64");
@@ -88,7 +72,7 @@ std::string checkInteractive(const RunCommand &command, const GivenOptions &give
   const PromptOptions &prompts = command.prompts;
   if (prompts.count() > 1)
     return "--interactive: expected one prompt at most, with which the text begins";
-  if (llvm::is_contained(prompts.files, "-") || llvm::is_contained(prompts.tokens, "-"))
+  if (llvm::any_of(prompts.given, [](const GivenPrompt &prompt) { return prompt.isStandardInput(); }))
     return "--interactive: expected a prompt from elsewhere than standard input, which has the lines";
   return "";
 }
@@ -118,9 +102,13 @@ std::string check(const RunCommand &command, const GivenOptions &given) {
     return checkInteractive(command, given);
   if (!command.lines.input.empty())
     return checkLines(command, given);
-  if (command.prompts.texts.empty() && command.prompts.files.empty())
-    return refuse(given, {"--special"}, "expected --prompt, --prompt-file or --input, whose text it is about");
-  if (llvm::count(command.prompts.files, "-") + llvm::count(command.prompts.tokens, "-") > 1)
+  const std::vector<GivenPrompt> &prompts = command.prompts.given;
+  if (llvm::none_of(prompts, [](const GivenPrompt &prompt) { return prompt.isText(); }))
+    if (std::string wrong =
+            refuse(given, {"--special"}, "expected --prompt, --prompt-file or --input, whose text it is about");
+        !wrong.empty())
+      return wrong;
+  if (llvm::count_if(prompts, [](const GivenPrompt &prompt) { return prompt.isStandardInput(); }) > 1)
     return "standard input can be one prompt, got - more than once";
   return "";
 }
@@ -134,6 +122,11 @@ std::string check(const TokenizeCommand &command, const GivenOptions &given) {
 }
 
 std::string check(const EvalCommand &command, const GivenOptions &given) { return ""; }
+
+/// The reason against options of measuring, for a device whose times mean nothing.
+std::string onEmulated(StringRef does) {
+  return ("--device emulate " + does + "; give --device cuda:N, or leave the option out").str();
+}
 
 std::string check(const BenchCommand &command, const GivenOptions &given) {
   if (command.model.empty())
@@ -154,14 +147,19 @@ std::string check(const BenchCommand &command, const GivenOptions &given) {
   }
   if (command.what == "speculation" && command.format == "csv")
     return "-o: expected md or json with --what speculation, got csv";
-  if (command.what == "speculation")
-    return refuse(given, {"--trace", "--runs", "--warm-up"}, "expected no --what speculation");
+  const bool isEmulated = StringRef(command.device).starts_with("emulate");
+  if (command.what == "speculation") {
+    if (std::string wrong = refuse(given, {"--trace", "--runs", "--warm-up"}, "expected no --what speculation");
+        !wrong.empty())
+      return wrong;
+    return isEmulated ? refuse(given, {"--samples"}, onEmulated("counts passes and does not time")) : "";
+  }
   if (command.what == "generate")
     if (std::string wrong = refuse(given, {"--warm-up"}, "expected no --what generate"); !wrong.empty())
       return wrong;
-  if (StringRef(command.device).starts_with("emulate") && command.what != "speculation")
+  if (isEmulated)
     return refuse(given, {"--samples", "--runs", "--warm-up", "--weights", "--random-weights", "--trace"},
-                  "--device emulate counts and runs nothing; give --device cuda:N, or leave the option out");
+                  onEmulated("counts and runs nothing"));
   return "";
 }
 
@@ -175,10 +173,9 @@ std::string checkIsNoText(StringRef model) {
 std::string check(const LadderOptions &command, const GivenOptions &given) {
   if (std::string wrong = checkIsNoText(command.model); !wrong.empty())
     return wrong;
-  if (command.device == "emulate")
-    return refuse(given, {"--samples"},
-                  "--device emulate checks and does not time; give --device cuda:N, or leave the option out");
-  return "";
+  return StringRef(command.device).starts_with("emulate")
+             ? refuse(given, {"--samples"}, onEmulated("checks and does not time"))
+             : "";
 }
 
 std::string check(const ReportCommand &command, const GivenOptions &given) {

@@ -31,23 +31,15 @@ void addCompile(CLI::App &app, CompileCommand &command) {
       ->default_str(PipelineOptions().target);
   addPipeline(*sub, command.pipeline);
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")
-      ->check(integer(1, 4096))
+      ->check(integer(1, mostSequences))
       ->capture_default_str();
   sub->add_option("--draft-tokens", command.pipeline.draftTokens,
                   "also make @verify, which checks up to this many guesses of a sequence at once")
-      ->check(integer(1, 63));
+      ->check(integer(1, mostDraftTokens));
   addRanks(*sub, command.pipeline.ranks);
   sub->add_option("--passes", command.passes,
                   "passes to run in place of the usual ones, like a,b{n=2}; they choose dtype, kernels and tiles")
-      ->check(checkNotEmpty)
-      ->excludes(sub->get_option("--dtype"))
-      ->excludes(sub->get_option("--strategy"))
-      ->excludes(sub->get_option("--matmul"))
-      ->excludes(sub->get_option("--decode"))
-      ->excludes(sub->get_option("--tuning"))
-      ->excludes(sub->get_option("--batch-invariant"))
-      ->excludes(sub->get_option("--draft-tokens"))
-      ->excludes(sub->get_option("--ranks"));
+      ->check(checkNotEmpty);
   sub->add_option_function<std::string>(
          "--stage", [&command](const std::string &name) { command.stage = *parseStage(name); },
          "where to stop: graph, fused and plan print IR, cuda makes a plan without cubins")
@@ -111,8 +103,10 @@ void addLogitOptions(CLI::App &sub, LogitOptions &logits) {
       auto [id, bias] = StringRef(text).split(':');
       int32_t token;
       double value;
-      if (!id.getAsInteger(10, token) && !bias.getAsDouble(value))
-        logits.bias[token] = static_cast<float>(value);
+      if (id.getAsInteger(10, token) || bias.getAsDouble(value))
+        continue;
+      if (!logits.bias.emplace(token, static_cast<float>(value)).second)
+        throw CLI::ValidationError("--logit-bias", "token " + std::to_string(token) + " is given twice");
     }
   };
   sub.add_option_function<std::vector<std::string>>("--logit-bias", take, "ID:BIAS, added to the logit of a token")
@@ -121,10 +115,19 @@ void addLogitOptions(CLI::App &sub, LogitOptions &logits) {
       ->allow_extra_args(false);
 }
 
+/// An option whose values go into one list with those of others, in the order of the command line: CLI11 takes the
+/// values of each when it has parsed all of them, unless it is told to take each at once.
+void addPrompt(CLI::App &sub, const std::string &name, GivenPrompt::Kind kind, PromptOptions &prompts,
+               const std::string &help) {
+  auto take = [&prompts, kind](const std::string &value) { prompts.given.push_back({kind, value}); };
+  sub.add_option_function<std::string>(name, take, help)->take_all()->allow_extra_args(false)->trigger_on_parse();
+}
+
 void addPrompts(CLI::App &sub, PromptOptions &prompts) {
-  addEach(sub, "--prompt", prompts.texts, "text to continue; may be given several times");
-  addEach(sub, "--prompt-file", prompts.files, "file to continue; - is standard input");
-  addEach(sub, "--tokens", prompts.tokens, "token ids to continue, 1,2,3; - is standard input");
+  using Kind = GivenPrompt::Kind;
+  addPrompt(sub, "--prompt", Kind::Text, prompts, "text to continue; may be given several times");
+  addPrompt(sub, "--prompt-file", Kind::File, prompts, "file to continue; - is standard input");
+  addPrompt(sub, "--tokens", Kind::Tokens, prompts, "token ids to continue, 1,2,3; - is standard input");
   sub.add_flag("--special", prompts.special, "special tokens in the text of prompts become their ids");
 }
 
@@ -140,7 +143,7 @@ void addLines(CLI::App &sub, LinesOptions &lines) {
   sub.add_flag("--resume", lines.resume, "go on with the output of a run that was cut off")->needs(output);
   sub.add_option("--batch", lines.batch,
                  "lines that run side by side on each device (64, or what a plan takes; 1 on the device cpu)")
-      ->check(integer(1, 4096))
+      ->check(integer(1, mostSequences))
       ->needs(input);
 }
 

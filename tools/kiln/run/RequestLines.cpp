@@ -299,7 +299,7 @@ Expected<std::vector<LineRequest>> readRequestLines(StringRef path, const LineCo
   Expected<std::string> text = readInput(path);
   if (!text)
     return text.takeError();
-  return parseRequestLines(path == "-" ? "standard input" : path, *text, context);
+  return parseRequestLines(inputName(path), *text, context);
 }
 
 } // namespace kiln

@@ -85,7 +85,7 @@ Error ResultFile::write(StringRef line) {
   if (path == "-") {
     standardOutput() << line;
     standardOutput().flush();
-    return Error::success();
+    return flushStandardOutput();
   }
   std::error_code failure;
   if (!os)

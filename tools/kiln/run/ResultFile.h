@@ -9,8 +9,8 @@ namespace kiln {
 /// its newline last, so that a file of a killed run has whole lines, of the first requests, and at most one torn line.
 class ResultFile {
 public:
-  /// A new file; `-` is standard output. It is made by the first result. Error: the file exists and has something in
-  /// it, or cannot be written.
+  /// A new file; `-` is standard output. It is made by the first result, or by finish(). Error: the file exists and has
+  /// something in it, or cannot be written.
   static Expected<ResultFile> create(StringRef path);
 
   /// Goes on with a file, if there is one: drops a torn last line. Error: a line that is no result of its request, or
@@ -22,6 +22,9 @@ public:
 
   /// Takes the result of a request, one line without newline. Error: the file cannot be written.
   Error add(size_t request, std::string line);
+
+  /// Ends the work: makes a file that has no results, too. Error: it cannot be written.
+  Error finish() { return write(""); }
 
 private:
   explicit ResultFile(StringRef path) : path(path.str()) {}

@@ -119,6 +119,8 @@ Error runPrompts(const RunCommand &command, RunSession &session) {
   Expected<Prompts> prompts = withBeginnings(*given, session.source);
   if (!prompts)
     return prompts.takeError();
+  if (Error error = session.check(command, *prompts))
+    return error;
   if (Error error = session.openDevices(command))
     return error;
   SequencePrinter printer(command, session.tokenizer(), *given);

@@ -107,24 +107,35 @@ static Error converse(Conversation &conversation, LineInput &input, Interrupts &
   }
 }
 
-/// Continues --prompt or its like, if there is one, as the first line.
-static Error answerPrompt(const RunCommand &command, RunSession &session, Conversation &conversation) {
-  Expected<std::vector<std::vector<int32_t>>> prompts =
-      readPrompts(command.prompts, session.tokenizer(), session.source.filesPath);
+/// The tokens of --prompt or its like, with which the text begins; none without it. Error: what the model does not
+/// take.
+static Expected<std::vector<int32_t>> readBeginning(const RunCommand &command, const RunSession &session) {
+  auto prompts = readPrompts(command.prompts, session.tokenizer(), session.source.filesPath);
   if (!prompts)
     return prompts.takeError();
-  if (prompts->front().empty())
+  const bool isEmpty = prompts->front().empty();
+  if (Error error = session.check(command, isEmpty ? ArrayRef<std::vector<int32_t>>() : ArrayRef(*prompts)))
+    return error;
+  return prompts->front();
+}
+
+/// Continues the beginning, if there is one, as the first line.
+static Error answerPrompt(ArrayRef<int32_t> prompt, const RunSession &session, Conversation &conversation) {
+  if (prompt.empty())
     return Error::success();
-  Expected<std::string> text = session.tokenizer()->decode(prompts->front());
+  Expected<std::string> text = session.tokenizer()->decode(prompt);
   if (!text)
     return text.takeError();
   standardOutput() << *text;
-  return conversation.answer(prompts->front());
+  return conversation.answer(prompt);
 }
 
 Error runInteractive(const RunCommand &command, RunSession &session) {
   if (!session.tokenizer())
     return makeFileError(session.source.filesPath, "--interactive: expected a vocabulary, to read lines, got none");
+  Expected<std::vector<int32_t>> beginning = readBeginning(command, session);
+  if (!beginning)
+    return beginning.takeError();
   if (Error error = session.openDevices(command))
     return error;
   Expected<std::unique_ptr<Interrupts>> interrupts = Interrupts::create();
@@ -143,7 +154,7 @@ Error runInteractive(const RunCommand &command, RunSession &session) {
   ContinuedModel continued(model);
   bool keepsCache = !options.draft && !StringRef(session.onDevice.device).starts_with("cuda");
   Conversation conversation(keepsCache ? continued : model, *session.tokenizer(), session.source.beginToken(), options);
-  if (Error error = answerPrompt(command, session, conversation))
+  if (Error error = answerPrompt(*beginning, session, conversation))
     return error;
   std::unique_ptr<LineInput> input = LineInput::open(**interrupts);
   return converse(conversation, *input, **interrupts, command.prompts.special);

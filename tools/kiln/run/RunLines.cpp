@@ -59,6 +59,8 @@ struct JobTotals {
 } // namespace
 
 Error runLines(const RunCommand &command, RunSession &session) {
+  if (Error error = session.check(command, /*prompts=*/{}))
+    return error;
   Expected<std::vector<LineRequest>> requests = readRequestLines(command.lines.input, contextOf(command, session));
   if (!requests)
     return requests.takeError();
@@ -92,6 +94,8 @@ Error runLines(const RunCommand &command, RunSession &session) {
     if (error)
       return error;
   }
+  if (Error error = output->finish())
+    return error;
   if (!command.quiet)
     totals.print(first, session.devices.size());
   if (!command.quiet && !command.draft.what.empty())

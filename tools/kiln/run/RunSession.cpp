@@ -99,6 +99,18 @@ std::vector<LanguageModel *> RunSession::models() const {
   return models;
 }
 
+Error RunSession::check(const RunCommand &command, ArrayRef<std::vector<int32_t>> prompts) const {
+  const PlanModelInfo model = source.model();
+  SequenceOptions options = sequenceOptions(command);
+  options.sampling = settled(options.sampling);
+  if (Error error = checkSequenceOptions(options, model.vocabulary, model.context, tokenizer() != nullptr))
+    return asUsageError(std::move(error));
+  for (const auto &[i, prompt] : llvm::enumerate(prompts))
+    if (std::string wrong = promptProblem(prompt, options, model.vocabulary, model.context); !wrong.empty())
+      return makeError("prompt " + Twine(i + 1) + ": " + wrong);
+  return Error::success();
+}
+
 Error RunSession::openDevices(const RunCommand &command) {
   progress.emplace(command.quiet);
   onDevice.onKernelCompiled = [this](size_t done, size_t all, StringRef kernel) { progress->show(done, all, kernel); };

@@ -21,6 +21,10 @@ struct RunSession {
   /// of opening the model.
   static Expected<std::unique_ptr<RunSession>> open(const RunCommand &command, Trace *trace, RankGroup *group);
 
+  /// Checks the command's options and prompts for the model. Error: a UsageError about an option; what promptProblem
+  /// finds.
+  Error check(const RunCommand &command, ArrayRef<std::vector<int32_t>> prompts) const;
+
   /// Opens the devices, and the draft if there is one.
   Error openDevices(const RunCommand &command);
 

@@ -230,6 +230,27 @@ TEST_F(BrokenCopies, AccessesThatABarrierDoesNotOrder) {
   });
 }
 
+/// The bytes of which are counted at run time: six floats, of which a copy gets some from the first or fifth on.
+TEST_F(BrokenCopies, SourceOfAChunk) {
+  auto run = [&](StringRef kernel, uint32_t first, uint32_t bytes) {
+    auto x = buffer<float>(6);
+    EXPECT_EQ(failure("writes_all", 6, {}, x), "");
+    return failure(kernel, 1, {.startsAfterAll = false}, x, first, bytes);
+  };
+  for (uint32_t bytes : {0, 4, 8})
+    EXPECT_EQ(run("chunk_from_outside", 4, bytes), "");
+  EXPECT_EQ(run("chunk_from_outside", 8, 0), "");
+  for (auto [first, bytes] : {std::pair(4, 12), std::pair(4, 16), std::pair(8, 4)})
+    EXPECT_EQ(
+        run("chunk_from_outside", static_cast<uint32_t>(first), static_cast<uint32_t>(bytes)),
+        errorAt("chunk_from_outside", "chunk_from_outside") +
+            formatv("thread 0 reads {0} bytes outside 'buffer' (24 bytes), at offset {1}\n", bytes, 4 * first).str());
+  EXPECT_EQ(run("chunk_too_early", 0, 0), "");
+  EXPECT_EQ(run("chunk_too_early", 0, 8), errorAt("chunk_too_early", "chunk_too_early") +
+                                              "thread 0 reads 'buffer' before waitForDependencies(), where an earlier "
+                                              "kernel of the call has written\n");
+}
+
 TEST_F(BrokenCopies, RegistersOfSomeWarps) {
   EXPECT_EQ(barrier("registers_of_some", 128), errorAt("registers_of_some", "registers_of_some") +
                                                    "threads 0-63 wait here, but thread 64 has left the kernel\n");

@@ -50,8 +50,10 @@ enum class RightRows {
 
 #if defined(__CUDACC__)
 
-/// Index of this thread's warpgroup in the block.
-KILN_DEVICE u32 warpgroupIndex() { return __shfl_sync(0xffffffffu, threadIndex() / kWarpgroupSize, 0); }
+/// Index of this thread's warpgroup in the block. All lanes of a warp call it.
+KILN_DEVICE u32 warpgroupIndex(Site = Site::current()) {
+  return __shfl_sync(0xffffffffu, threadIndex() / kWarpgroupSize, 0);
+}
 
 /// Sums of 64 rows and 8 · kTiles columns.
 template <int kTiles> struct WarpgroupSums {
@@ -212,7 +214,10 @@ KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA
 
 #else
 
-KILN_DEVICE u32 warpgroupIndex() { return threadIndex() / kWarpgroupSize; }
+KILN_DEVICE u32 warpgroupIndex(Site site = Site::current()) {
+  emulatedMeet(site);
+  return threadIndex() / kWarpgroupSize;
+}
 
 /// A lane's input to a change of the number of registers.
 struct EmulatedRegisters {

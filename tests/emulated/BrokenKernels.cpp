@@ -51,6 +51,12 @@ TEST_F(BrokenKernels, LaneLeavesBeforeACollective) {
             errorAt("lane_leaves", "lane_leaves") + "thread 32 waits here, but thread 33 has left the kernel\n");
 }
 
+TEST_F(BrokenKernels, HalfAWarpAtACollectiveThatMovesNothing) {
+  for (StringRef kernel : {"computed_in_half_a_warp", "warpgroup_of_half_a_warp"})
+    EXPECT_EQ(failure<uint32_t>(kernel, 32),
+              errorAt(kernel, kernel) + "threads 0-15 wait here, but thread 16 has left the kernel\n");
+}
+
 TEST_F(BrokenKernels, BarrierThatCanNeverOpen) {
   EXPECT_EQ(failure("barrier_in_half_a_warp", 32),
             errorAt("barrier_in_half_a_warp collective", "barrier_in_half_a_warp") +

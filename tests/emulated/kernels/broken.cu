@@ -1,5 +1,6 @@
 // Kernels that are wrong, each in one way. BrokenKernels.cpp looks for the lines marked '// here: NAME' in
 // the errors.
+#include "device/computed_here.cuh"
 #include "device/device.cuh"
 
 namespace kiln {
@@ -39,6 +40,16 @@ extern "C" __global__ void barrier_in_half_a_warp(float *out) {
     syncThreads(); // here: barrier_in_half_a_warp barrier
   else
     out[threadIndex()] = warpSum(out[threadIndex()]); // here: barrier_in_half_a_warp collective
+}
+
+extern "C" __global__ void computed_in_half_a_warp(u32 *out) {
+  if (laneIndex() < 16)
+    out[threadIndex()] = computedHere(threadIndex()); // here: computed_in_half_a_warp
+}
+
+extern "C" __global__ void warpgroup_of_half_a_warp(u32 *out) {
+  if (laneIndex() < 16)
+    out[threadIndex()] = warpgroupIndex(); // here: warpgroup_of_half_a_warp
 }
 
 extern "C" __global__ void waits_forever(u32 *flag) {

@@ -82,6 +82,7 @@ template <Fault kFault> KILN_DEVICE void multiply(Ring &ring, float *out) {
 
 template <Fault kFault> KILN_DEVICE void ringWith(const TensorMap &a, const TensorMap &b, float *out) {
   Ring &ring = sharedStorage<Ring>();
+  const bool multiplies = warpgroupIndex() == 1;
   if (threadIndex() == 0) {
     for (u32 i = 0; i < kStages; ++i) {
       initBarrier(ring.full[i], 1);
@@ -92,7 +93,7 @@ template <Fault kFault> KILN_DEVICE void ringWith(const TensorMap &a, const Tens
   syncThreads();
   if (threadIndex() == 0)
     fill<kFault>(ring, a, b);
-  if (warpgroupIndex() == 1)
+  if (multiplies)
     multiply<kFault>(ring, out);
 }
 

@@ -78,17 +78,25 @@ extern "C" __global__ void sums_without_wait(float *out) {
   receive(sums); // here: sums_without_wait
 }
 
-extern "C" __global__ void product_without_fence(float *out) {
+extern "C" __global__ void product_without_fence(float *) {
   WarpgroupSums<2> sums;
   startOneProduct(sums, Site::current());
   waitProducts<0>();
-  startProduct<bf16, RightRows::Depth, 2>(sums, 0, {}, SharedAddress(out), 0, true); // here: product_without_fence
+  const SharedAddress right(&dynamicShared<u8[2048]>());
+  startProduct<bf16, RightRows::Depth, 2>(sums, 0, {}, right, 0, true); // here: product_without_fence
 }
 
-extern "C" __global__ void several_operands(float *out) {
+extern "C" __global__ void operand_at_an_odd_row(float *) {
   WarpgroupSums<2> sums;
   fenceProducts(sums);
-  const SharedAddress right = SharedAddress(out) + warpIndex() * 1024;
+  const SharedAddress right(&dynamicShared<u8[2048]>());
+  startProduct<bf16, RightRows::Depth, 2>(sums, 0, {}, right, kSwizzledRowBytes, true); // here: operand_at_an_odd_row
+}
+
+extern "C" __global__ void several_operands(float *) {
+  WarpgroupSums<2> sums;
+  fenceProducts(sums);
+  const SharedAddress right = SharedAddress(&dynamicShared<u8[2048]>()) + warpIndex() * 1024;
   startProduct<bf16, RightRows::Depth, 2>(sums, 0, {}, right, 0, true); // here: several_operands
 }
 

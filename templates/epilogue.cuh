@@ -4,9 +4,10 @@
 // such as the statistics of a layer normalisation:
 //
 //   struct RowOperands;
-//   template <int kLanes> RowOperands rowOperands(int row) const;   by kLanes lanes side by side, 4 or 8, which all get
-//   them template <int V> void operator()(Vec<float, V> product, const Operands<V> &with, const RowOperands &of, int
-//   row, int col) const;
+//   template <int kLanes> RowOperands rowOperands(int row) const;
+//     Called by kLanes lanes side by side, 4 or 8, which all get them.
+//   template <int V>
+//   void operator()(Vec<float, V> product, const Operands<V> &with, const RowOperands &of, int row, int col) const;
 //
 // A template then loads them once for each of a thread's rows. Epilogues without RowOperands have the last function
 // without `of`. What is computed, not loaded, can be shared by all blocks: row_mail.cuh.

@@ -39,19 +39,33 @@ KILN_DEVICE void prefetchLine(const void *from) { asm volatile("prefetch.global.
 
 #else
 
-KILN_DEVICE void copyAsync(SharedAddress to, const void *from, u32 bytes, Site site = Site::current()) {
+/// `code`: the place of the call in the library.
+KILN_EMULATED_UNCHECKED inline void emulatedCopyAsync(SharedAddress to, const void *from, u32 bytes, const void *code,
+                                                      Site site) {
   if (bytes > 16)
     emulatedThread->fail("asynchronous copy: expected at most 16 bytes", site);
   emulatedCheckAligned(to.pointer(), 16, site);
   emulatedCheckAligned(from, 16, site);
+#if defined(KILN_EMULATED_CHECKED)
+  // The compiler checks no copy whose size it does not know.
+  if (bytes > 0)
+    emulatedThread->checkAccess(from, bytes, EmulatedAccess::Read, code);
+  emulatedThread->checkAccess(to.pointer(), 16, EmulatedAccess::Write, code);
+#endif
   u8 value[16] = {};
   __builtin_memcpy(value, from, bytes);
   for (u32 i = 0; i < 4; ++i)
     static_cast<u32 *>(to.pointer())[i] = kEmulatedPoison;
   emulatedThread->copyLater(to.pointer(), value);
 }
-KILN_DEVICE void copyAsync(SharedAddress to, const void *from, Site site = Site::current()) {
-  copyAsync(to, from, 16, site);
+
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void copyAsync(SharedAddress to, const void *from, u32 bytes,
+                                                        Site site = Site::current()) {
+  emulatedCopyAsync(to, from, bytes, KILN_EMULATED_CALLER, site);
+}
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void copyAsync(SharedAddress to, const void *from,
+                                                        Site site = Site::current()) {
+  emulatedCopyAsync(to, from, 16, KILN_EMULATED_CALLER, site);
 }
 
 KILN_DEVICE void commitAsyncCopies() { emulatedThread->commitCopies(); }

@@ -17,16 +17,21 @@ namespace kiln {
 #if defined(__CUDACC__)
 
 /// `value`, which is computed before this returns. All lanes of a warp call it.
-template <class T> KILN_DEVICE T computedHere(T value) { return shuffle(value, laneIndex()); }
+template <class T> KILN_DEVICE T computedHere(T value, Site = Site::current()) { return shuffle(value, laneIndex()); }
 /// An address in global memory.
-template <class T> KILN_DEVICE T *computedHere(T *value) {
+template <class T> KILN_DEVICE T *computedHere(T *value, Site = Site::current()) {
   return static_cast<T *>(__cvta_global_to_generic(computedHere(u64(__cvta_generic_to_global(value)))));
 }
-KILN_DEVICE SharedAddress computedHere(SharedAddress value) { return SharedAddress::ofRaw(computedHere(value.raw())); }
+KILN_DEVICE SharedAddress computedHere(SharedAddress value, Site = Site::current()) {
+  return SharedAddress::ofRaw(computedHere(value.raw()));
+}
 
 #else
 
-template <class T> KILN_DEVICE T computedHere(T value) { return value; }
+template <class T> KILN_DEVICE T computedHere(T value, Site site = Site::current()) {
+  emulatedMeet(site);
+  return value;
+}
 
 #endif
 

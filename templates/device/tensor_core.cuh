@@ -39,12 +39,16 @@ struct MmaSums {
 };
 
 /// Rounds words of T to the precision that products use, to nearest with ties away from zero: floats to the 11 bits of
-/// tf32.
+/// tf32, NaNs to the GPU's.
 template <class T> KILN_DEVICE void roundFactors(u32 (&words)[4]) {
   if constexpr (sizeof(T) == 4)
 #pragma unroll
-    for (u32 &word : words)
-      word += 0x1000; // half of the last place; a carry into the exponent is correct
+    for (u32 &word : words) {
+      // Half of the last place; a carry into the exponent is correct. A NaN would become a zero with its sign by one
+      // into the sign, or infinity if products do not use any of its bits.
+      const bool isNaN = (word & 0x7fffffff) > 0x7f800000;
+      word = isNaN ? 0x7fffffff : word + 0x1000;
+    }
 }
 
 #if defined(__CUDACC__)

@@ -123,6 +123,15 @@ KILN_DEVICE void syncWarp(u32 lanes = kAllLanes, Site site = Site::current()) {
   emulatedThread->syncWarp(lanes, nullptr, [](void *const *) -> const char * { return nullptr; }, site);
 }
 
+/// Of a primitive that is a collective of the warp on the GPU alone: lanes meet, and nothing is ordered.
+struct EmulatedMeeting {
+  static const char *combine(void *const *) { return nullptr; }
+};
+KILN_DEVICE void emulatedMeet(Site site) {
+  EmulatedMeeting lane;
+  emulatedThread->syncWarp(kAllLanes, &lane, EmulatedMeeting::combine, site);
+}
+
 /// The additions of the butterfly in the same order, with one rendezvous instead of five.
 template <class Combine, u32 kWidth, class T> struct EmulatedReduction {
   static const char *combine(void *const *lanes) {

@@ -50,8 +50,10 @@ enum class RightRows {
 
 #if defined(__CUDACC__)
 
-/// Index of this thread's warpgroup in the block.
-KILN_DEVICE u32 warpgroupIndex() { return __shfl_sync(0xffffffffu, threadIndex() / kWarpgroupSize, 0); }
+/// Index of this thread's warpgroup in the block. All lanes of a warp call it.
+KILN_DEVICE u32 warpgroupIndex(Site = Site::current()) {
+  return __shfl_sync(0xffffffffu, threadIndex() / kWarpgroupSize, 0);
+}
 
 /// Sums of 64 rows and 8 · kTiles columns.
 template <int kTiles> struct WarpgroupSums {
@@ -113,8 +115,8 @@ KILN_DEVICE u64 warpgroupDescriptor(SharedAddress address, u64 groupBytes = kWar
 }
 
 /// Starts sums.tiles[first .. first + kCount) += A · B, or = A · B if `adds` is false; kCount is 8 or 2. B begins at
-/// `b`: at the row of its first column (RightRows::Columns) or step of the depth, a multiple of 8, and there at a
-/// chunk, before the permutation.
+/// `offset` bytes behind `b`: at the row of its first column (RightRows::Columns) or step of the depth, a multiple of
+/// 8, and there at a chunk, before the permutation.
 template <class T, RightRows kRows, int kCount, int kTiles>
 KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a, SharedAddress b, u32 offset,
                               bool adds, Site = Site::current()) {
@@ -212,7 +214,10 @@ KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA
 
 #else
 
-KILN_DEVICE u32 warpgroupIndex() { return threadIndex() / kWarpgroupSize; }
+KILN_DEVICE u32 warpgroupIndex(Site site = Site::current()) {
+  emulatedMeet(site);
+  return threadIndex() / kWarpgroupSize;
+}
 
 /// A lane's input to a change of the number of registers.
 struct EmulatedRegisters {
@@ -239,6 +244,8 @@ KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void startProduct(WarpgroupSums<kTiles>
   static_assert(kCount == 8 || kCount == 2, "64 or 16 columns");
   const char *right = static_cast<const char *>((b + offset).pointer());
   emulatedCheckAligned(right, kChunkBytes, site);
+  if (reinterpret_cast<u64>(right) % kWarpgroupTileAlignment >= kSwizzledRowBytes)
+    emulatedThread->fail("product of a warpgroup: expected a right operand that begins at a multiple of 8 rows", site);
   emulatedStart(sums,
                 {.a = a,
                  .right = right,

@@ -91,7 +91,8 @@ template <int kRanks> struct SumOfParts<Exchange<kRanks>> {
   const Exchange<kRanks> &ranks;
   const int thread = threadIndex();
   BlockInbox<kRanks> &own = ranks.inboxOf(ranks.rank);
-  const u32 count = own.exchanges[thread] + 1;
+  /// Blocks may have more threads than have a vector, and room in an inbox.
+  const u32 count = thread < kInboxThreads ? own.exchanges[thread] + 1 : 0;
 
   /// After waitForDependencies(): earlier kernels have counted, too.
   KILN_DEVICE explicit SumOfParts(const Exchange<kRanks> &ranks) : ranks(ranks) {}

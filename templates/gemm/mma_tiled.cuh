@@ -36,9 +36,8 @@
 //   kStages             2 or more
 //   kWarpsM, kWarpsN    warps along M and N
 //
-// Epilogue: its operands are loaded ahead of its stores, as in gemv/simt_row.cuh, those of rows (epilogue.cuh)
-// before all others. Its V is the widest power of two up
-// to 8 that divides kCols.
+// Epilogue: its operands are loaded ahead of its stores, as in gemv/simt_row.cuh, those of rows (epilogue.cuh) before
+// all others. Its V is the widest power of two up to 8 that divides kCols.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -5,7 +5,7 @@
 // always in the order of the parts, so that the result is the same from run to run.
 //
 // Launch: as there, kSplits in z. Memory: parts, of splitSumsBytes; one arrival counter per tile, zero before and
-// after. Shared memory: 16 bytes more.
+// after. Shared memory: 128 bytes more.
 //
 // Config: as there, and kSplits, blocks of a tile.
 //

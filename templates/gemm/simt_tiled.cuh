@@ -42,7 +42,7 @@
 //   kTileDepth                  8, 16 or 32
 //   kThreadRows, kThreadCols    multiples of 4 that divide the tile into a power of two of threads
 //   kSkipAboveDiagonal          optional: outputs with col > row are not wanted, tiles of nothing else are left out
-//   kFillAboveDiagonal          optional: the same, but the epilogue gets 0 there (gemm/diagonal.cuh)
+//   kFillAboveDiagonal          optional: the same, but the epilogue gets 0 or the product there (gemm/diagonal.cuh)
 //   kInputLowerTriangular       optional: A[row, k] is 0 for k > row, and not read beyond a tile's last row
 //
 // Input:

@@ -108,7 +108,7 @@ template <class Config, class T, class Order> struct WgmmaConsumer {
   KILN_DEVICE u32 accumulate(Sums &sums, int i, int row) const {
     auto ring = Ring::after(u32(i * block.steps()));
     const TilePlace place = block.place(i);
-    const Rows of = {row, block.copiedRows(place.m) - row, block.sharesOfB(place.n) * Shape::kShareN};
+    const Rows of = {row, block.rowsInStage(place.m) - row, block.sharesOfB(place.n) * Shape::kShareN};
     startStep(sums.ranges[0], ring, of, false);
     startFurtherSteps(sums.ranges[0], ring, of, 0);
     if constexpr (Shape::kRanges > 1) {

@@ -46,7 +46,7 @@ template <class Config, class T, class Order> struct WgmmaBlock {
     return stepsOf(Shape::kParts == 1 ? range : at.part, Shape::kAllRanges);
   }
 
-  /// The shares of a tile that are copied; and the rows of the left operand's tile in a stage.
+  /// The shares of a tile that are copied.
   KILN_DEVICE int sharesOfA(int m) const {
     if constexpr (Cluster::kCopiesToOthers && !Cluster::kIsOfBoth)
       return max(0, min(ceilDiv(rows - m * Shape::kM, Shape::kShareM), Cluster::kBlocksN));
@@ -59,7 +59,17 @@ template <class Config, class T, class Order> struct WgmmaBlock {
     else
       return Cluster::kBlocksM;
   }
+  /// The rows of the left operand's tile that are copied; and how many there are from its first one on. Where a box has
+  /// fewer rows than a share, those of the next share lie behind a gap.
   KILN_DEVICE int copiedRows(int m) const { return sharesOfA(m) * boxRows<Shape::kShareM>(rows); }
+  KILN_DEVICE int rowsInStage(int m) const {
+    if constexpr (Cluster::kIsOfBoth && Cluster::kBlocksN > 1) {
+      const int ofBox = boxRows<Shape::kShareM>(rows);
+      return ofBox < Shape::kShareM ? ofBox : Shape::kM;
+    } else {
+      return copiedRows(m);
+    }
+  }
 
 private:
   /// Of the i-th of so many pieces of the depth.

@@ -30,10 +30,12 @@
 //   kWarpsN, kWarpsK   warps along columns and along the depth
 //   kUnroll            2 or 4
 //   kTileDepth         a multiple of 32 · kUnroll · kWarpsK
+//
 // Input: as for gemm/simt_tiled.cuh.
-// Epilogue: what it reads of memory it is asked for before the products are there, as by gemv/simt_row.cuh. Its V is
+//
 // Epilogue: its operands are loaded before the products are computed, as in gemv/simt_row.cuh. Its V is the widest
 // power of two up to 8 that divides cols.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 

@@ -91,7 +91,7 @@ template <class Config, class T, class Epilogue, class Ranks> struct MmaWarps {
   //===--- products
 
   /// sums += rows · weights of a stage, the chains in turn, so that none waits for its own last product.
-  KILN_DEVICE void accumulate(int place) {
+  KILN_DEVICE void accumulate(int stage) {
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u)
 #pragma unroll
@@ -101,11 +101,11 @@ template <class Config, class T, class Epilogue, class Ranks> struct MmaWarps {
           u32 left[kHalves][4];
 #pragma unroll
           for (int half = 0; half < kHalves; ++half)
-            copies.loadRows(left[half], half, place, chain, u, pair);
+            copies.loadRows(left[half], half, stage, chain, u, pair);
 #pragma unroll
           for (int n = 0; n < kTilesN; ++n) {
             u32 right[4];
-            copies.loadWeight(right, n, place, chain, u, pair);
+            copies.loadWeight(right, n, stage, chain, u, pair);
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
               const u32 *low = left[0] + 2 * i, *high = left[kHalves - 1] + 2 * i;
@@ -116,9 +116,9 @@ template <class Config, class T, class Epilogue, class Ranks> struct MmaWarps {
         }
   }
 
-  /// The products of a stage, in whose place the copies of a later one start.
-  KILN_DEVICE void multiply(int place) {
-    if (place % Shape::kStages == 0)
+  /// The products of a stage, counted over all turns, in whose place the copies of a later one start.
+  KILN_DEVICE void multiply(int stage) {
+    if (stage % Shape::kStages == 0)
 #pragma unroll
       for (int chain = 0; chain < kChains; ++chain)
 #pragma unroll
@@ -126,10 +126,10 @@ template <class Config, class T, class Epilogue, class Ranks> struct MmaWarps {
           sum = {};
     waitAsyncCopies<Shape::kBuffers - 1>();
     syncWarp();
-    accumulate(place);
+    accumulate(stage);
     if constexpr (Shape::kBuffers < Shape::kSequence) {
       syncWarp(); // all lanes have read the stage
-      const int next = place + Shape::kBuffers;
+      const int next = stage + Shape::kBuffers;
       if (next < Shape::kSequence && Shape::firstCol(next / Shape::kStages) < Config::kCols) {
         copies.copyWeights(next);
         if constexpr (!Shape::kSharesRows)
@@ -281,8 +281,8 @@ template <class Config, class T, class Epilogue, class Ranks> struct MmaWarps {
         ahead[i] = operands(outputs[i].row, Shape::firstCol(0) + outputs[i].col);
     if (isMultiplier()) {
 #pragma unroll
-      for (int place = 0; place < Shape::kSequence; ++place)
-        multiply(place);
+      for (int stage = 0; stage < Shape::kSequence; ++stage)
+        multiply(stage);
       share();
     } else if constexpr (OfRow::kExists) {
       loadOfRows();

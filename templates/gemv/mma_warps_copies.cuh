@@ -116,11 +116,11 @@ template <class Config, class T> struct MmaWarpsCopies {
   }
 
   /// Copies the weights of a stage. Columns past the end repeat the last one.
-  KILN_DEVICE void copyWeights(int place) const {
-    const int col = Shape::warpCol(place / Shape::kStages) + int(Lane::line());
-    forEachStep(place % Shape::kStages, [&](int chain, int u, int, int step, bool exists) {
+  KILN_DEVICE void copyWeights(int stage) const {
+    const int col = Shape::warpCol(stage / Shape::kStages) + int(Lane::line());
+    forEachStep(stage % Shape::kStages, [&](int chain, int u, int, int step, bool exists) {
       const int k = step * Shape::kStep + int(Lane::chunk()) * Shape::kChunk;
-      copyStep<Shape::kWarpCols>(chunks + distanceOf(place % Shape::kBuffers, chain, u), step, exists, Shape::kWarpCols,
+      copyStep<Shape::kWarpCols>(chunks + distanceOf(stage % Shape::kBuffers, chain, u), step, exists, Shape::kWarpCols,
                                  [&](int i, bool isInside) {
                                    const int line = min(col + i * int(Lane::kLinesAtOnce), Config::kCols - 1);
                                    return weight + i64(line) * Config::kDepth + (isInside ? k : 0);
@@ -128,9 +128,9 @@ template <class Config, class T> struct MmaWarpsCopies {
     });
   }
   /// Copies the rows of a stage.
-  KILN_DEVICE void copyRows(int place) const {
-    forEachStep(place % Shape::kStages, [&](int chain, int u, int ofChain, int step, bool exists) {
-      copyStep<Shape::kRows>(rowChunks + distanceOf(place % Shape::kBuffers, chain, u), step, exists, rowsFromLine,
+  KILN_DEVICE void copyRows(int stage) const {
+    forEachStep(stage % Shape::kStages, [&](int chain, int u, int ofChain, int step, bool exists) {
+      copyStep<Shape::kRows>(rowChunks + distanceOf(stage % Shape::kBuffers, chain, u), step, exists, rowsFromLine,
                              [&](int i, bool isInside) {
                                return ownRows[chain] + i * int(Lane::kLinesAtOnce) * Config::kDepth +
                                       (isInside ? ofChain * Shape::kStep : 0);
@@ -147,9 +147,9 @@ template <class Config, class T> struct MmaWarpsCopies {
 
   /// Starts the copies of the first stages' weights.
   KILN_DEVICE void begin() const {
-    for (int place = 0; place < Shape::kBuffers; ++place) {
-      if (Shape::firstCol(place / Shape::kStages) < Config::kCols)
-        copyWeights(place);
+    for (int stage = 0; stage < Shape::kBuffers; ++stage) {
+      if (Shape::firstCol(stage / Shape::kStages) < Config::kCols)
+        copyWeights(stage);
       commitAsyncCopies();
     }
   }
@@ -161,8 +161,8 @@ template <class Config, class T> struct MmaWarpsCopies {
       commitAsyncCopies();
     } else {
 #pragma unroll
-      for (int place = 0; place < Shape::kBuffers; ++place) {
-        copyRows(place);
+      for (int stage = 0; stage < Shape::kBuffers; ++stage) {
+        copyRows(stage);
         commitAsyncCopies();
       }
     }
@@ -170,13 +170,13 @@ template <class Config, class T> struct MmaWarpsCopies {
 
   /// The fragments of a pair of instructions in a step of one of the warp's chains: of a half of the rows, and of 8
   /// columns of the weight.
-  KILN_DEVICE void loadRows(u32 (&words)[4], int half, int place, int chain, int u, int pair) const {
-    const int step = Cut::firstStep(Shape::depthWarp() * kChains + chain) + place % Shape::kStages * kUnroll + u;
+  KILN_DEVICE void loadRows(u32 (&words)[4], int half, int stage, int chain, int u, int pair) const {
+    const int step = Cut::firstStep(Shape::depthWarp() * kChains + chain) + stage % Shape::kStages * kUnroll + u;
     Lane::loadPair(words, half == 0 ? lowFragments : highFragments,
-                   Shape::kSharesRows ? distanceOfShared(step) : distanceOf(place % Shape::kBuffers, chain, u), pair);
+                   Shape::kSharesRows ? distanceOfShared(step) : distanceOf(stage % Shape::kBuffers, chain, u), pair);
   }
-  KILN_DEVICE void loadWeight(u32 (&words)[4], int n, int place, int chain, int u, int pair) const {
-    Lane::loadPair(words, fragments, distanceOf(place % Shape::kBuffers, chain, u) + u32(n) * kHalfBytes, pair);
+  KILN_DEVICE void loadWeight(u32 (&words)[4], int n, int stage, int chain, int u, int pair) const {
+    Lane::loadPair(words, fragments, distanceOf(stage % Shape::kBuffers, chain, u) + u32(n) * kHalfBytes, pair);
   }
 };
 

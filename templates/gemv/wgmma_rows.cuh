@@ -106,7 +106,7 @@ template <class Config, class T> struct WgmmaRows {
 
   KILN_DEVICE void initBarriers() const {
     for (int group = 0; group < kGroups; ++group) {
-      initBarrier(shared.rows[group], 1);
+      initBarrier(shared.rowsFull[group], 1);
       for (int stage = 0; stage < kStages; ++stage) {
         initBarrier(shared.full[group][stage], 1);
         initBarrier(shared.empty[group][stage], 4); // warps

@@ -51,14 +51,14 @@ private:
               {(thread.firstStep(group) + step) * Shape::kStep, thread.firstRow}, thread.shared.full[group][stage]);
     else if (step == 0)
       copyBox(thread.stageOfRows(group, 0), thread.a, {0, thread.firstRow, thread.firstStep(group)},
-              thread.shared.rows[group]);
+              thread.shared.rowsFull[group]);
   }
   /// What of the copies of rows need not wait for them: instructions behind the wait are on the critical path.
   KILN_DEVICE void prepareRows() const {
     prefetchMap(thread.a);
     if constexpr (Shape::kCopiesRowsAtOnce)
       for (int group = 0; group < kGroups; ++group)
-        arriveExpecting(thread.shared.rows[group], u32(thread.copiedRows * Shape::kMostSteps) * Shape::kRowBytes);
+        arriveExpecting(thread.shared.rowsFull[group], u32(thread.copiedRows * Shape::kMostSteps) * Shape::kRowBytes);
   }
   /// Expects the step's bytes of a tile of the weight, and those of the rows that come with it, and copies the
   /// weight's.

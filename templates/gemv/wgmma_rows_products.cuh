@@ -50,7 +50,7 @@ template <class Rows> struct WgmmaRowsProducts {
                       SharedOperand(SharedAddress(thread.shared.b[group][0])),
                       u32(thread.copiedRows) * Shape::kRowBytes};
     if constexpr (Shape::kCopiesRowsAtOnce)
-      waitBarrier(thread.shared.rows[group], 0);
+      waitBarrier(thread.shared.rowsFull[group], 0);
 #pragma unroll
     for (int chain = 0; chain < kChains; ++chain) {
       // Steps that every chain has are not counted: that takes as long as the products.

@@ -72,7 +72,7 @@ template <class Config, class T> struct WgmmaRowsStorage {
   alignas(kWarpgroupTileAlignment) u8 a[Shape::kGroups][Shape::kRowStages][Shape::kRows * Shape::kRowBytes];
   alignas(kWarpgroupTileAlignment) u8 b[Shape::kGroups][Shape::kStages][Shape::kBytesB];
   alignas(16) float sums[Shape::kRanges][Shape::kOwnRows][Shape::kSumsStride];
-  SharedBarrier rows[Shape::kGroups], full[Shape::kGroups][Shape::kStages], empty[Shape::kGroups][Shape::kStages];
+  SharedBarrier rowsFull[Shape::kGroups], full[Shape::kGroups][Shape::kStages], empty[Shape::kGroups][Shape::kStages];
   alignas(16) u8 ofRows[Shape::kOwnRows][16]; // what the epilogue reads of each own row
   SharedBarrier complete, taken, loaded;
   WgmmaRowsMail<Shape::kMails> mail;

@@ -4,7 +4,6 @@
 // x, and Epilogue stores the result. The two passes over the deviations that are defined there take one pass over
 // memory: the threads that read a row hold it between the passes, and call Input exactly once per element. So Input may
 // also compute and store what precedes the normalisation, such as a residual addition.
-// addition, and store that.
 //
 // Launch: grid ceildiv(rows, kThreads / kRowThreads), block kThreads.
 //

@@ -51,6 +51,12 @@ TEST_F(BrokenKernels, LaneLeavesBeforeACollective) {
             errorAt("lane_leaves", "lane_leaves") + "thread 32 waits here, but thread 33 has left the kernel\n");
 }
 
+TEST_F(BrokenKernels, HalfAWarpAtACollectiveThatMovesNothing) {
+  for (StringRef kernel : {"computed_in_half_a_warp", "warpgroup_of_half_a_warp"})
+    EXPECT_EQ(failure<uint32_t>(kernel, 32),
+              errorAt(kernel, kernel) + "threads 0-15 wait here, but thread 16 has left the kernel\n");
+}
+
 TEST_F(BrokenKernels, BarrierThatCanNeverOpen) {
   EXPECT_EQ(failure("barrier_in_half_a_warp", 32),
             errorAt("barrier_in_half_a_warp collective", "barrier_in_half_a_warp") +
@@ -119,6 +125,9 @@ TEST_F(BrokenKernels, ProductsOfAWarpgroup) {
   EXPECT_EQ(failure("product_without_fence", 128), errorAt("product_without_fence", "product_without_fence") +
                                                        "thread 127: " + product +
                                                        "fenceProducts() since the last wait\n");
+  EXPECT_EQ(failure("operand_at_an_odd_row", 128), errorAt("operand_at_an_odd_row", "operand_at_an_odd_row") +
+                                                       "thread 0: " + product +
+                                                       "a right operand that begins at a multiple of 8 rows\n");
   EXPECT_EQ(failure("several_operands", 128), errorAt("several_operands", "several_operands") +
                                                   "thread 127: " + product + "one right operand, got several\n");
   EXPECT_EQ(failure("several_operands", 96), errorAt("several_operands", "several_operands") +

@@ -11,15 +11,20 @@ namespace kiln {
 class RankFixture : public EmulatedTest {
 protected:
   static constexpr size_t ranks = 3;
+  static constexpr size_t inboxBytes = 148512; ///< of a block: sizeof(BlockInbox<3>), as rank_products.cu asserts
   template <class T> using PerRank = std::array<T, ranks>; ///< as kernels take it
 
-  RankFixture() {
-    constexpr size_t bytes = 1 << 20; // of a few blocks
-    for (char *&inbox : inboxes) {
+  RankFixture() { *stop.data = 0; }
+
+  /// Inboxes of so many blocks.
+  PerRank<char *> inboxesOf(uint32_t blocks) {
+    const size_t bytes = blocks * inboxBytes;
+    PerRank<char *> made;
+    for (char *&inbox : made) {
       inbox = buffer<char>(bytes, "inbox").data;
       std::memset(inbox, 0, bytes);
     }
-    *stop.data = 0;
+    return made;
   }
 
   /// Runs `launch` for all ranks at the same time. Returns their errors.
@@ -33,7 +38,7 @@ protected:
     return errors;
   }
 
-  PerRank<char *> inboxes;
+  PerRank<char *> inboxes = inboxesOf(4);
   Buffer<uint32_t> stop = buffer<uint32_t>(1);
   double patience = 60;
 };

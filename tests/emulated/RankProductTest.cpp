@@ -20,7 +20,9 @@ struct RankProduct {
   uint32_t shared;
 };
 // As kMmaWarpsShared and kWgmmaRowsShared have it.
-const RankProduct products[] = {{"warps", 3, 128, 1, 40, 136, 8576}, {"rows", 4, 384, 2, 96, 256, 53248}};
+const RankProduct products[] = {{"warps", 3, 128, 1, 40, 136, 7936},
+                                {"wide_warps", 2, 320, 1, 40, 136, 19200},
+                                {"rows", 4, 384, 2, 96, 256, 53248}};
 
 class RankProductTest : public RankFixture {
 protected:
@@ -84,7 +86,8 @@ protected:
 TEST_F(RankProductTest, AddUpThePartsOfAllRanks) {
   kernelLibrary("rank_products", /*checkAccesses=*/true); // before there are several threads
   forEachSchedule([&](const LaunchOptions &options) {
-    for (const RankProduct &product : products)
+    for (const RankProduct &product : products) {
+      const PerRank<char *> inboxes = inboxesOf(product.blocks);
       for (int rows : {8, 3, 8}) {
         const auto count = static_cast<size_t>(rows) * static_cast<size_t>(product.cols);
         std::vector<Operands> operands;
@@ -105,6 +108,7 @@ TEST_F(RankProductTest, AddUpThePartsOfAllRanks) {
           for (size_t i = 0; i < count; ++i) // in the order of the ranks: the same bits on all of them
             ASSERT_EQ(sums[rank][i], parts[0][i] + parts[1][i] + parts[2][i]) << product.name.str() << ' ' << i;
       }
+    }
   });
 }
 

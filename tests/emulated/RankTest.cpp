@@ -118,6 +118,48 @@ TEST_F(RankTest, SumsOfRowsAndTheirStatistics) {
   });
 }
 
+/// Two launches in a row, of which the second writes other shares to the same place: a rank has all of the first when
+/// its launch ends, and until it launches again. Some ranks come late, so that others would be ahead that did not wait.
+TEST_F(RankTest, SharesSideBySideOnAllRanks) {
+  constexpr int cols[] = {6, 4, 2}, firstCols[] = {0, 6, 10}, allCols = 12;
+  auto element = [](int time, int rank, int i) { return static_cast<float>(1000000 * time + 100000 * rank + i); };
+  auto comeLate = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  forEachSchedule([&](const LaunchOptions &options) {
+    for (int rows : {1, 37, 300}) {
+      PerRank<float *> x[2], out = resultsOf(rows * allCols);
+      for (int time : {0, 1})
+        for (int rank : {0, 1, 2}) {
+          float *&own = x[time][static_cast<size_t>(rank)];
+          own = buffer<float>(static_cast<size_t>(rows * cols[rank])).data;
+          for (int i = 0; i < rows * cols[rank]; ++i)
+            own[i] = element(time, rank, i);
+        }
+      PerRank<std::vector<float>> seen[2];
+      uint32_t *stopped = stop.data;
+      std::vector<std::string> errors = onAllRanks([&](int rank) -> Error {
+        const auto own = static_cast<size_t>(rank);
+        for (int time : {0, 1}) {
+          if (rank == 2)
+            comeLate();
+          if (Error error = launchOn("shares", 3, options, x[time][own], out, inboxes, stopped, rank, rows))
+            return error;
+          if (rank == 0)
+            comeLate();
+          seen[time][own].assign(out[own], out[own] + rows * allCols);
+        }
+        return Error::success();
+      });
+      EXPECT_EQ(errors, std::vector<std::string>(ranks));
+      for (int time : {0, 1})
+        for (const std::vector<float> &whole : seen[time])
+          for (int rank : {0, 1, 2})
+            for (int i = 0; i < rows * cols[rank]; ++i)
+              ASSERT_EQ(whole[static_cast<size_t>(i / cols[rank] * allCols + firstCols[rank] + i % cols[rank])],
+                        element(time, rank, i));
+    }
+  });
+}
+
 TEST_F(RankTest, BlocksOfAllRanksPostAndCount) {
   forEachSchedule([&](const LaunchOptions &options) {
     for (char *inbox : inboxes)

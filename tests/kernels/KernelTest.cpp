@@ -109,7 +109,8 @@ void KernelTest::launch(const Variant &variant, Dim3 grid, int block, int dynami
                           std::move(arguments),
                           std::move(maps),
                           cluster,
-                          cooperative};
+                          cooperative,
+                          variant.isChecked()};
   std::vector<std::string> first;
   for (size_t way = 0; way < ownRunner().wayCount(); ++way) {
     for (const TestArray &tensor : outputs)

@@ -34,6 +34,11 @@ struct MappedArray {
 /// Launches kernels on random data. The seed is the test's name, so that every test has its own data, the same in every
 /// run.
 class KernelTest : public testing::Test {
+public:
+  /// Expects |output − expected| to be at most `tolerance` times the magnitude, plus the rounding of the
+  /// output's type; NaN where NaN is expected.
+  static void expectClose(const TestArray &output, const Expectation &expected, double tolerance = 1e-6);
+
 protected:
   KernelTest();
 
@@ -62,10 +67,6 @@ protected:
 
   /// The GPU whose instructions kernels may use: sm_90a.
   std::string target();
-
-  /// Expects |output − expected| to be at most `tolerance` times the magnitude, plus the rounding of the
-  /// output's type; NaN where NaN is expected.
-  static void expectClose(const TestArray &output, const Expectation &expected, double tolerance = 1e-6);
 
 private:
   void launch(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes, ArrayRef<TestArray> outputs,

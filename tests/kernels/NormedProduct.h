@@ -35,18 +35,20 @@ struct NormedProduct {
   /// of rounded rows, and to have these statistics. `array`: makes one of so many floats.
   void expectGroups(DType type, function_ref<TestArray(size_t)> array, function_ref<void(Groups)> launch);
 
-  /// The root mean square of out − layernorm(x) · weightᵀ − bias over the rows of a kind.
-  double error(int kind, const TestArray &out) const { return rootMeanSquare(kind, &out); }
-  /// The same of a product in double of rows that are normalised first and rounded to the type of x.
-  double errorOfRounding(int kind) const { return rootMeanSquare(kind, nullptr); }
-
-  /// Expects errors that are no larger than those of rounding normalised rows, for each kind.
+  /// Expects every element of `out` to be close to layernorm(x) · weightᵀ + bias; and for each kind of rows the root
+  /// mean square of the differences to be no larger than that of a product in double of rows that are normalised first
+  /// and rounded to the type of x.
   void expectNoWorse(const TestArray &out) const;
 
 private:
+  /// Products in double: of exact rows, with the magnitudes of what a kernel adds, and of rounded ones.
+  struct Products {
+    Expectation exact;
+    std::vector<double> ofRounded;
+  };
+  Products products() const;
   double meanOf(int row) const;
   double rstdOf(int row) const; ///< with an eps of 1e-5
-  double rootMeanSquare(int kind, const TestArray *out) const;
 };
 
 } // namespace kiln

@@ -57,6 +57,12 @@ Variant Variant::with(const std::map<std::string, std::string> &constants) const
   return Variant(folder, kernel, type, std::move(all));
 }
 
+Variant Variant::checked() const {
+  Variant result = *this;
+  result.hasChecks = true;
+  return result;
+}
+
 int Variant::operator[](StringRef constant) const {
   StringRef value = findValue(source, (" " + constant + " = ").str());
   if (value == "true" || value == "false")
@@ -68,7 +74,7 @@ int Variant::operator[](StringRef constant) const {
 }
 
 std::string Variant::label() const {
-  std::string text = kernel + "_" + dtypeName(type).str();
+  std::string text = kernel + "_" + dtypeName(type).str() + (hasChecks ? "_checked" : "");
   for (const auto &[constant, value] : replaced)
     text += "_" + constant.substr(1) + value;
   return text;

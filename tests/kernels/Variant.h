@@ -17,7 +17,11 @@ public:
   /// must exist in the file's Config.
   Variant(StringRef folder, StringRef name, DType element, std::map<std::string, std::string> constants = {});
 
-  /// The same kernel with further constants replaced.
+  /// The same kernel, whose accesses the emulated device checks: slower, so for a small case of a template.
+  Variant checked() const;
+  bool isChecked() const { return hasChecks; }
+
+  /// The same kernel with further constants replaced, and without such checks.
   Variant with(const std::map<std::string, std::string> &constants) const;
 
   const std::string &name() const { return kernel; }
@@ -37,6 +41,7 @@ private:
   DType type;
   std::map<std::string, std::string> replaced;
   std::string source;
+  bool hasChecks = false;
 };
 
 /// Lets googletest name a case.

@@ -1,5 +1,6 @@
 // Kernels that are wrong, each in one way. BrokenKernels.cpp looks for the lines marked '// here: NAME' in
 // the errors.
+#include "device/computed_here.cuh"
 #include "device/device.cuh"
 
 namespace kiln {
@@ -41,6 +42,16 @@ extern "C" __global__ void barrier_in_half_a_warp(float *out) {
     out[threadIndex()] = warpSum(out[threadIndex()]); // here: barrier_in_half_a_warp collective
 }
 
+extern "C" __global__ void computed_in_half_a_warp(u32 *out) {
+  if (laneIndex() < 16)
+    out[threadIndex()] = computedHere(threadIndex()); // here: computed_in_half_a_warp
+}
+
+extern "C" __global__ void warpgroup_of_half_a_warp(u32 *out) {
+  if (laneIndex() < 16)
+    out[threadIndex()] = warpgroupIndex(); // here: warpgroup_of_half_a_warp
+}
+
 extern "C" __global__ void waits_forever(u32 *flag) {
   while (loadAcquire(flag) == 0)
     pause(); // here: waits_forever
@@ -67,17 +78,25 @@ extern "C" __global__ void sums_without_wait(float *out) {
   receive(sums); // here: sums_without_wait
 }
 
-extern "C" __global__ void product_without_fence(float *out) {
+extern "C" __global__ void product_without_fence(float *) {
   WarpgroupSums<2> sums;
   startOneProduct(sums, Site::current());
   waitProducts<0>();
-  startProduct<bf16, RightRows::Depth, 2>(sums, 0, {}, SharedAddress(out), 0, true); // here: product_without_fence
+  const SharedAddress right(&dynamicShared<u8[2048]>());
+  startProduct<bf16, RightRows::Depth, 2>(sums, 0, {}, right, 0, true); // here: product_without_fence
 }
 
-extern "C" __global__ void several_operands(float *out) {
+extern "C" __global__ void operand_at_an_odd_row(float *) {
   WarpgroupSums<2> sums;
   fenceProducts(sums);
-  const SharedAddress right = SharedAddress(out) + warpIndex() * 1024;
+  const SharedAddress right(&dynamicShared<u8[2048]>());
+  startProduct<bf16, RightRows::Depth, 2>(sums, 0, {}, right, kSwizzledRowBytes, true); // here: operand_at_an_odd_row
+}
+
+extern "C" __global__ void several_operands(float *) {
+  WarpgroupSums<2> sums;
+  fenceProducts(sums);
+  const SharedAddress right = SharedAddress(&dynamicShared<u8[2048]>()) + warpIndex() * 1024;
   startProduct<bf16, RightRows::Depth, 2>(sums, 0, {}, right, 0, true); // here: several_operands
 }
 

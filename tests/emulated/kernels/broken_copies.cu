@@ -82,6 +82,7 @@ template <Fault kFault> KILN_DEVICE void multiply(Ring &ring, float *out) {
 
 template <Fault kFault> KILN_DEVICE void ringWith(const TensorMap &a, const TensorMap &b, float *out) {
   Ring &ring = sharedStorage<Ring>();
+  const bool multiplies = warpgroupIndex() == 1;
   if (threadIndex() == 0) {
     for (u32 i = 0; i < kStages; ++i) {
       initBarrier(ring.full[i], 1);
@@ -92,7 +93,7 @@ template <Fault kFault> KILN_DEVICE void ringWith(const TensorMap &a, const Tens
   syncThreads();
   if (threadIndex() == 0)
     fill<kFault>(ring, a, b);
-  if (warpgroupIndex() == 1)
+  if (multiplies)
     multiply<kFault>(ring, out);
 }
 
@@ -373,6 +374,37 @@ extern "C" __global__ void write_after_arrival(u32 *out) {
     waitBarrier(shared.full, 0);
     out[0] = shared.word; // here: write_after_arrival read
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Copies of 16 bytes or fewer
+//===----------------------------------------------------------------------===//
+
+struct alignas(16) Chunk {
+  float values[4];
+};
+
+extern "C" __global__ void writes_all(float *x) {
+  waitForDependencies();
+  x[threadIndex()] = 1.0f;
+}
+
+KILN_DEVICE void finishChunk(float *x, const Chunk &chunk) {
+  commitAsyncCopies();
+  waitAsyncCopies<0>();
+  x[0] = chunk.values[0];
+}
+extern "C" __global__ void chunk_from_outside(float *x, u32 first, u32 bytes) {
+  Chunk &chunk = sharedStorage<Chunk>();
+  waitForDependencies();
+  copyAsync(SharedAddress(&chunk), x + first, bytes); // here: chunk_from_outside
+  finishChunk(x, chunk);
+}
+extern "C" __global__ void chunk_too_early(float *x, u32 first, u32 bytes) {
+  Chunk &chunk = sharedStorage<Chunk>();
+  copyAsync(SharedAddress(&chunk), x + first, bytes); // here: chunk_too_early
+  waitForDependencies();
+  finishChunk(x, chunk);
 }
 
 extern "C" __global__ void registers_of_some(u32 *) {

@@ -7,9 +7,15 @@ namespace kiln {
 
 constexpr int kRanks = 3;
 using Inboxes = PerRank<BlockInbox<kRanks> *, kRanks>;
+static_assert(sizeof(BlockInbox<kRanks>) == 148512, "RankFixture.h has inboxes of this size");
 
 struct WarpsConfig {
   static constexpr int kCols = 40, kDepth = 136, kRows = 8, kTilesN = 2, kWarpsN = 1, kDepthWarps = 2, kRanges = 2,
+                       kChains = 1, kUnroll = 1, kBuffers = 1, kTurns = 1;
+};
+/// More threads than an inbox has room for.
+struct WideWarpsConfig {
+  static constexpr int kCols = 40, kDepth = 136, kRows = 8, kTilesN = 1, kWarpsN = 4, kDepthWarps = 2, kRanges = 2,
                        kChains = 1, kUnroll = 1, kBuffers = 1, kTurns = 1;
 };
 struct RowsConfig {
@@ -32,6 +38,14 @@ extern "C" __global__ void warps_part(const bf16 *x, const bf16 *w, float *out, 
 extern "C" __global__ void warps_sum(const bf16 *x, const bf16 *w, float *out, int rows, Inboxes inboxes,
                                      const u32 *stop, int rank) {
   mmaWarps<WarpsConfig>(rows, x, w, Epilogue<WarpsConfig>{out}, Exchange<kRanks>{inboxes, rank, stop});
+}
+
+extern "C" __global__ void wide_warps_part(const bf16 *x, const bf16 *w, float *out, int rows) {
+  mmaWarps<WideWarpsConfig>(rows, x, w, Epilogue<WideWarpsConfig>{out});
+}
+extern "C" __global__ void wide_warps_sum(const bf16 *x, const bf16 *w, float *out, int rows, Inboxes inboxes,
+                                          const u32 *stop, int rank) {
+  mmaWarps<WideWarpsConfig>(rows, x, w, Epilogue<WideWarpsConfig>{out}, Exchange<kRanks>{inboxes, rank, stop});
 }
 
 extern "C" __global__ void rows_part(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap w,

@@ -2,6 +2,7 @@
 #include "device/device.cuh"
 #include "exchange/exchange.cuh"
 #include "exchange/rows.cuh"
+#include "exchange/shares.cuh"
 #include "exchange/slices.cuh"
 
 namespace kiln {
@@ -84,6 +85,27 @@ extern "C" __global__ void exchanged_rows(Parts x, Results out, Results mean, Re
                                           const u32 *stop, int rank, int rows) {
   exchangeRows<RowConfig<1>>(rows, Exchange<kRanks>{inboxes, rank, stop},
                              ExchangedSums{{out[rank], mean[rank], rstd[rank]}, x[rank]});
+}
+
+// Shares of 6, 4 and 2 columns, side by side on all ranks.
+struct ShareConfig {
+  static constexpr int kRanks = kiln::kRanks, kBlocks = 4, kThreads = 64, kUnroll = 2, kVec = 2;
+};
+struct Shares {
+  const float *x;
+  Results out;
+  int rank;
+
+  KILN_DEVICE int cols() const { return 6 - 2 * rank; }
+  KILN_DEVICE int firstCol() const { return rank * (7 - rank); }
+  template <int V> KILN_DEVICE Vec<float, V> load(i64 index) const { return kiln::load<V>(x + index); }
+  template <int V> KILN_DEVICE void operator()(i64 index, const Vec<float, V> &values) const {
+    store(out + (index / cols() * 12 + firstCol() + index % cols()), values);
+  }
+};
+extern "C" __global__ void shares(const float *x, Results out, Inboxes inboxes, const u32 *stop, int rank, int rows) {
+  const Shares body{x, out, rank};
+  exchangeShares<ShareConfig>(i64(rows) * body.cols(), Exchange<kRanks>{inboxes, rank, stop}, body);
 }
 
 // A rank copies another one's part before that one is there.

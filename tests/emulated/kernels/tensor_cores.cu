@@ -14,7 +14,6 @@ struct CopyTargets {
 // Thread i copies the first `i % 17` of 16 bytes as one group, then another 16 bytes as a second group. `out` has parts
 // of 64 · 4 words: the first target before any wait (which no real kernel may read), both targets after the first
 // group, the second target at the end. Data that has been waited for is read from the other end of the block.
-// group, the second after all. What was waited for is read from the other end of the block.
 extern "C" __global__ void async_copies(const u32 *in, u32 *out) {
   CopyTargets &shared = sharedStorage<CopyTargets>();
   const u32 i = threadIndex(), other = 63 - i;
@@ -63,6 +62,16 @@ extern "C" __global__ void matrix_loads(const u16 *in, u32 *plain, u32 *transpos
   loadMatricesTransposed(words, address);
   for (u32 i = 0; i < 4; ++i)
     transposed[4 * lane + i] = words[i];
+}
+
+// Four floats of each lane, rounded to what products use of them.
+extern "C" __global__ void rounded_factors(const u32 *in, u32 *out) {
+  u32 words[4];
+  for (u32 i = 0; i < 4; ++i)
+    words[i] = in[4 * laneIndex() + i];
+  roundFactors<float>(words);
+  for (u32 i = 0; i < 4; ++i)
+    out[4 * laneIndex() + i] = words[i] & 0xffffe000;
 }
 
 // sums[16][8] += a[16][8 words] · (b[8][8 words])^T by one warp, which reads the operands from memory word by word.

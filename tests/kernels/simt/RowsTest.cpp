@@ -121,14 +121,30 @@ INSTANTIATE_TEST_SUITE_P(Kernels, RowReductions,
 
 class ScoreRows : public RowsTest {
 protected:
-  void runAndExpect(const TestArray &logits) {
-    ScoredRows scored{integers(someTargets(rows, cols)), output(DType::F32, rows), output(DType::I32, rows),
-                      output(DType::F32, rows)};
+  ScoredRows scoresOf(const TestArray &logits, const std::vector<int> &targets) {
+    ScoredRows scored{integers(targets), output(DType::F32, rows), output(DType::I32, rows), output(DType::F32, rows)};
     run(kernel, {static_cast<uint32_t>(rows)}, kernel["kThreads"], 0, scored.outputs(), logits, scored.targets,
         scored.logProbability, scored.best, scored.bestLogProbability);
+    return scored;
+  }
+  void runAndExpect(const TestArray &logits) {
+    const ScoredRows scored = scoresOf(logits, someTargets(rows, cols));
     Expectation expected(size);
     addElements(expected, logits.values());
     scored.expectScoresOf(expected);
+  }
+  /// Puts `value` into the first column of some rows, into the last of others, and expects NaN for these rows alone.
+  void expectNaNFor(float value) {
+    TestArray logits = random(type, size);
+    auto isSpoilt = [](int row) { return row % 3 != 1; };
+    for (int row = 0; row < rows; ++row)
+      if (isSpoilt(row))
+        logits.set(static_cast<size_t>(row) * cols + (row % 3 == 0 ? 0 : cols - 1), value);
+    const ScoredRows scored = scoresOf(logits, std::vector<int>(rows, cols / 2));
+    for (int row = 0; row < rows; ++row) {
+      EXPECT_EQ(std::isnan(scored.logProbability[row]), isSpoilt(row)) << row;
+      EXPECT_EQ(std::isnan(scored.bestLogProbability[row]), isSpoilt(row)) << row;
+    }
   }
 };
 
@@ -141,6 +157,8 @@ TEST_P(ScoreRows, HaveTheFirstOfEqualsAsBest) {
       logits.set(static_cast<size_t>(row) * cols + col, 9);
   runAndExpect(logits);
 }
+TEST_P(ScoreRows, AreNaNBesideNaN) { expectNaNFor(NAN); }
+TEST_P(ScoreRows, AreNaNBesideInfinity) { expectNaNFor(INFINITY); }
 INSTANTIATE_TEST_SUITE_P(Kernels, ScoreRows, testing::ValuesIn(withRandomShapes(scoreRowsCases(), reshapedRows)));
 
 /// Softmax of rows of scores; row r sees the first visible(r) of them.

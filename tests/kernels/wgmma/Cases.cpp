@@ -25,6 +25,11 @@ WgmmaMatmulCase matmulCase(StringRef name, DType type, int rows, int cols, int d
           rows, blocks};
 }
 
+WgmmaMatmulCase checked(WgmmaMatmulCase one) {
+  one.kernel = one.kernel.checked();
+  return one;
+}
+
 } // namespace
 
 std::vector<WgmmaMatmulCase> wgmmaActivationCases() {
@@ -40,19 +45,20 @@ std::vector<WgmmaMatmulCase> wgmmaActivationCases() {
       make(DType::BF16, 200, 160, 328, {192, 160, 2, 3, 1}, 1),
       // Clusters: tiles outside the product along both; a share of two boxes, of which the last has no row.
       make(DType::BF16, 130, 136, 264, {64, 64, 3, 1, 2, 2, 2}, 4),
-      make(DType::F16, 300, 96, 136, {64, 64, 2, 1, 1, 2}, 2),          // each cluster several tiles along M
-      make(DType::BF16, 300, 192, 264, {64, 64, 2, 1, 1, 2, 2}, 4),     // several tiles, one of them outside along both
-      make(DType::F16, 280, 160, 72, {64, 64, 2, 1, 1, 2, 2}, 4),       // shares outside along both
-      make(DType::BF16, 90, 320, 200, {128, 32, 3, 2, 1, 1, 4}, 4),     // shares of 32 rows, of which one is outside
-      make(DType::F16, 20, 72, 136, {64, 32, 4, 1, 1, 1, 2}, 2),        // a box of fewer rows than a share
-      make(DType::BF16, 500, 256, 64, {64, 256, 2, 1, 1, 8}, 8),        // eight blocks, a step a tile
-      make(DType::F16, 66, 136, 328, {64, 64, 2, 1, 1, 1, 1, 2}, 1),    // parts of two and three steps
-      make(DType::BF16, 140, 100, 520, {128, 64, 2, 2, 1, 1, 1, 4}, 1), // more steps than parts; by four
-      make(DType::F16, 40, 136, 520, {64, 128, 3, 1, 1, 1, 1, 8}, 1),   // a vector a thread
-      make(DType::BF16, 150, 200, 264, {64, 64, 2, 1, 1, 2, 2, 2}, 1),  // copies and parts
-      make(DType::F16, 1, 24, 136, {64, 64, 2, 1, 1, 2, 1, 2}, 1),      // the second share of the weight is outside
-      make(DType::BF16, 300, 136, 264, {256, 64, 2, 2, 1, 1, 1, 2}, 1), // parts of 256 rows
-      make(DType::F16, 200, 136, 328, {192, 96, 2, 3, 1, 1, 1, 2}, 1),  // of three warpgroups
+      make(DType::F16, 300, 96, 136, {64, 64, 2, 1, 1, 2}, 2),      // each cluster several tiles along M
+      make(DType::BF16, 300, 192, 264, {64, 64, 2, 1, 1, 2, 2}, 4), // several tiles, one of them outside along both
+      make(DType::F16, 280, 160, 72, {64, 64, 2, 1, 1, 2, 2}, 4),   // shares outside along both
+      make(DType::BF16, 90, 320, 200, {128, 32, 3, 2, 1, 1, 4}, 4), // shares of 32 rows, of which one is outside
+      make(DType::F16, 20, 72, 136, {64, 32, 4, 1, 1, 1, 2}, 2),    // a box of fewer rows than a share
+      checked(make(DType::BF16, 3, 136, 136, {64, 64, 2, 1, 1, 2, 2}, 4)), // the same, of two shares
+      make(DType::BF16, 500, 256, 64, {64, 256, 2, 1, 1, 8}, 8),           // eight blocks, a step a tile
+      make(DType::F16, 66, 136, 328, {64, 64, 2, 1, 1, 1, 1, 2}, 1),       // parts of two and three steps
+      make(DType::BF16, 140, 100, 520, {128, 64, 2, 2, 1, 1, 1, 4}, 1),    // more steps than parts; by four
+      make(DType::F16, 40, 136, 520, {64, 128, 3, 1, 1, 1, 1, 8}, 1),      // a vector a thread
+      make(DType::BF16, 150, 200, 264, {64, 64, 2, 1, 1, 2, 2, 2}, 1),     // copies and parts
+      make(DType::F16, 1, 24, 136, {64, 64, 2, 1, 1, 2, 1, 2}, 1),         // the second share of the weight is outside
+      make(DType::BF16, 300, 136, 264, {256, 64, 2, 2, 1, 1, 1, 2}, 1),    // parts of 256 rows
+      make(DType::F16, 200, 136, 328, {192, 96, 2, 3, 1, 1, 1, 2}, 1),     // of three warpgroups
       // Ranges: of one step and two, the ring goes on; several, a step each; beside a cluster's copies.
       make(DType::BF16, 130, 136, 264, {64, 64, 3, 1, 2, 1, 1, 1, 2}, 2),
       make(DType::F16, 70, 96, 328, {128, 96, 2, 2, 1, 1, 1, 1, 5}, 1),

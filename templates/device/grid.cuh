@@ -3,8 +3,9 @@
 // Kernels of a plan follow each other in a stream, and each reads what an earlier one wrote. With programmatic
 // dependent launch (PTX griddepcontrol, sm_90 and up), a kernel may start before the previous one has ended, do work
 // that does not depend on it (load weights), and only then wait. On older GPUs and in the emulator, a kernel starts
-// after the previous one has ended, so both primitives do nothing there. But in the emulator it is an error if a thread
-// reads, before it has called waitForDependencies(), what an earlier kernel of the call has written.
+// after the previous one has ended, so both primitives do nothing there. But in the emulator it is an error if a
+// thread, before it has called waitForDependencies(), reads what an earlier kernel of the call has written, or writes
+// anything, but for atomic accesses.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -38,20 +38,24 @@ def declared_shared(path):
 class EverySize(KilnTest):
     def compile(self, size, dtype, targets, *options):
         """`dtype`: None if the options choose it."""
-        plan = self.path(f"{size}-{dtype}")
+        return self.compile_model(f"gpt2-{size}.toml", dtype, targets, *options)
+
+    def compile_model(self, model, dtype, targets, *options):
+        plan = self.path(f"{model}-{dtype}")
         if dtype:
             options = ("--dtype", dtype, *options)
-        self.kiln("compile", os.path.join(SOURCE, "graphs", f"gpt2-{size}.toml"), "--target",
-                  ",".join(targets), "--quiet", "-o", plan, *options)
+        self.kiln("compile", os.path.join(SOURCE, "graphs", model), "--target", ",".join(targets), "--quiet", "-o", plan,
+                  *options)
         rows = self.kiln("dump", plan, "--what", "resources").out.decode().splitlines()[2:]
         kernels = [name[: -len(".cu")] for name in os.listdir(os.path.join(plan, "kernels"))]
         self.assertEqual(len(rows), len(kernels) * len(targets))
-        most_spilled = 0 if dtype == "bf16" and targets == ["sm_90a"] else MOST_SPILLED
+        is_default = dtype == "bf16" and targets == ["sm_90a"] and "--ranks" not in options
+        most_spilled = 0 if is_default else MOST_SPILLED
         asserted = {name: declared_shared(os.path.join(plan, "kernels", name + ".cu")) for name in kernels
                     if not name.startswith("sample")}
         for row in rows:
             name, target, registers, shared, _, stores, loads = [cell.strip() for cell in row.strip("|").split("|")]
-            with self.subTest(size=size, kernel=name, target=target):
+            with self.subTest(model=model, kernel=name, target=target):
                 self.assertIn(name, kernels)
                 self.assertTrue(0 < int(registers) <= 255)
                 if name in asserted:
@@ -71,6 +75,11 @@ class EverySize(KilnTest):
     def test_every_target(self):
         self.compile("124m", "f32", ["sm_86"])
         self.compile("124m", "bf16", ["sm_80", "sm_90a"])  # kernels that both run
+
+    def test_ranks(self):
+        for options in (("--decode", "graph", "--max-batch", 2), ("--decode", "persistent", "--max-batch", 1)):
+            with self.subTest(options=options):
+                self.compile_model("shakespeare-5m", "bf16", ["sm_90a"], "--ranks", 2, *options)
 
     # Strategies choose kernels of prompts, and for one sequence; of several, they have those of the default plan.
     def test_every_strategy(self):

@@ -1,7 +1,10 @@
-// Uses every primitive once, so that GPU compilers see each of them instantiated. tests/emulated/ tests their meaning.
+// Uses every primitive, so that GPU compilers see each of them instantiated. tests/emulated/ tests their meaning.
 #include "device/bulk_copy.cuh"
+#include "device/clock.cuh"
 #include "device/cluster_copy.cuh"
+#include "device/computed_here.cuh"
 #include "device/device.cuh"
+#include "device/inbox.cuh"
 #include "device/mailbox.cuh"
 #include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
@@ -40,6 +43,16 @@ KILN_DEVICE Vec<float, 4> everyFunction(Vec<float, 4> x) {
   return x + Vec<float, 4>::fill(x.sum() + x.max() + infinity());
 }
 
+template <class T> KILN_DEVICE void multiplyByWarp(float *sums, SharedAddress tile) {
+  u32 left[4], right[4];
+  loadMatrices(left, tile);
+  loadMatricesTransposed(right, tile);
+  roundFactors<T>(left);
+  MmaSums product = {};
+  multiplyAdd<T>(product, {{left[0], left[1], left[2], left[3]}}, {{right[0], right[1]}});
+  sums[laneIndex()] = product.values[0];
+}
+
 template <class T> KILN_DEVICE void multiplyByWarpgroup(float *sums, SharedAddress right) {
   MmaA left = {};
   WarpgroupSums<10> product = {};
@@ -52,7 +65,9 @@ template <class T> KILN_DEVICE void multiplyByWarpgroup(float *sums, SharedAddre
   commitProducts();
   waitProducts<0>();
   receive(product);
-  sums[warpgroupIndex()] = product.tiles[0].values[0] + product.tiles[9].values[3];
+  WarpgroupSums<10> both = product;
+  addSums(both, product);
+  sums[warpgroupIndex()] = both.tiles[0].values[0] + both.tiles[9].values[3];
 }
 
 template <class T, int kTiles> KILN_DEVICE void multiplyShared(float *sums, SharedAddress tile) {
@@ -73,19 +88,26 @@ struct CopyStorage {
   SharedBarrier barrier;
 };
 
-KILN_DEVICE void copyBoxes(float *sums, const TensorMap &matrix, const TensorMap &tensor) {
+KILN_DEVICE void copyBoxes(float *sums, const TensorMap &matrix, const TensorMap &slices, const TensorMap &tensor) {
   CopyStorage &storage = sharedStorage<CopyStorage>();
   giveRegisters<40>();
   if (threadIndex() == 0) {
     prefetchMap(matrix);
     initBarrier(storage.barrier, 2);
     fenceBarriers();
-    arriveExpecting(storage.barrier, 2 * sizeof(storage.tile));
+    arriveExpecting(storage.barrier, 5 * sizeof(storage.tile));
     copyBox(SharedAddress(storage.tile), matrix, {64, 0}, storage.barrier);
+    copyBox(SharedAddress(storage.tile), slices, {64, 0, 1}, storage.barrier);
     copyBox(SharedAddress(storage.tile), tensor, {0, 1, 2, 3, 4}, storage.barrier);
+    copyBoxOnce(SharedAddress(storage.tile), matrix, {64, 0}, storage.barrier);
+    copyBoxOnce(SharedAddress(storage.tile), slices, {64, 0, 1}, storage.barrier);
     arrive(storage.barrier);
   }
   waitBarrier(storage.barrier, 0);
+  u32 parity = 0;
+  syncWarps<1, 128>(storage.barrier, parity);
+  const u32 loaded[] = {storage.tile[0], storage.tile[1]};
+  arriveBehindLoads(storage.barrier, loaded);
   takeRegisters<240>();
   multiplyShared<bf16, 4>(sums, SharedAddress(storage.tile));
   multiplyShared<f16, 8>(sums, SharedAddress(storage.tile));
@@ -98,8 +120,9 @@ KILN_DEVICE void copyBoxes(float *sums, const TensorMap &matrix, const TensorMap
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-    every_copy(const __grid_constant__ TensorMap matrix, const __grid_constant__ TensorMap tensor, float *sums) {
-  copyBoxes(sums, matrix, tensor);
+    every_copy(const __grid_constant__ TensorMap matrix, const __grid_constant__ TensorMap slices,
+               const __grid_constant__ TensorMap tensor, float *sums) {
+  copyBoxes(sums, matrix, slices, tensor);
 }
 
 // Copies of contiguous bytes.
@@ -109,6 +132,39 @@ extern "C" __global__ void __launch_bounds__(128) every_copy_of_bytes(const u8 *
     fenceGlobalCopies();
     copyBytes(SharedAddress(storage.tile), bytes, 64, storage.barrier);
   }
+}
+
+// Copies of 16 bytes.
+extern "C" __global__ void __launch_bounds__(128) every_copy_of_chunks(const u8 *bytes, u32 count, float *sums) {
+  CopyStorage &storage = sharedStorage<CopyStorage>();
+  const u8 *const own = computedHere(bytes + threadIndex() * kChunkBytes);
+  const SharedAddress to = computedHere(SharedAddress(storage.tile) + threadIndex() * kChunkBytes);
+  const u32 inside = computedHere(min(count, kChunkBytes));
+  prefetchLine(own + 4096);
+  copyAsync(to, own);
+  copyAsync(to + 128 * kChunkBytes, own, inside);
+  commitAsyncCopies();
+  waitAsyncCopies<0>();
+  syncThreads();
+  multiplyByWarp<float>(sums, SharedAddress(storage.tile));
+  multiplyByWarp<bf16>(sums + 32, SharedAddress(storage.tile));
+  multiplyByWarp<f16>(sums + 64, SharedAddress(storage.tile));
+}
+
+// What ranks exchange.
+extern "C" __global__ void __launch_bounds__(128)
+    every_exchange(StampedValue *stamped, u32 *words, u32 *arrivals, const u32 *stop, float *out) {
+  postToRank(stamped, {1.0f, 2.0f}, 3);
+  for (u32 tries = 0; !peekFromRanks(stamped).has(3); ++tries)
+    retryForRanks(tries, stop);
+  store(out, awaitPosts<2>(stamped, 2, 3, stop));
+  postBitsToRank(words, Vec<float, 2>{3.0f, 4.0f});
+  postBitsToRank(words + 4, Vec<float, 4>{5.0f, 6.0f, 7.0f, 8.0f});
+  store(out + 4, takePostedBits<2, 1>(words, 4, stop));
+  store(out + 8, takePostedBits<4, 2>(words + 4, 4, stop));
+  arriveAtRank(arrivals, 1);
+  countAtRank(arrivals + 1);
+  awaitRank(arrivals, 1, stop);
 }
 
 // Copies to the blocks of a cluster.
@@ -154,6 +210,7 @@ extern "C" __global__ void __launch_bounds__(128) every_primitive_of_clusters(fl
   arriveBehindProducts(barrier);
   arriveExpecting(barrier, 0);
   waitClusterBarrier(storage.barrier, 0);
+  acquireCluster();
   store(floats + 4, load<4>(floats));
   store(bf16s, load<8>(bf16s) + loadPacked<8>(bf16s).unpack());
   store(bf16s + 4, load<1>(bf16s));
@@ -181,6 +238,7 @@ extern "C" __global__ void __launch_bounds__(128)
   float value = storage.tile[laneIndex()][warpIndex()] + dynamic[0];
   value += shuffle(value, 3) + shuffleXor(value, 1) + shuffleDown(value, 2);
   value += warpSum(value) + warpMax<16>(value) + static_cast<float>(ballot(value > 0.0f));
+  value += warpMaxByOrder(value) + static_cast<float>(renewed(place) + clockCycles());
   if (any(value > 1.0f) && all(value < 9.0f))
     syncWarp();
   value += blockSum(value, storage.floats) + blockMax(value, storage.floats);

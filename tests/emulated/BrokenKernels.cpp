@@ -270,6 +270,21 @@ TEST_F(BrokenKernels, ReadOfWhatAnEarlierKernelOfTheCallWrites) {
   }
 }
 
+/// Whatever earlier kernels do with the tensor.
+TEST_F(BrokenKernels, WriteBeforeTheWaitForEarlierKernels) {
+  const KernelLibrary &broken = kernelLibrary("broken", /*checkAccesses=*/true);
+  auto run = [&](StringRef kernel, bool startsAfterAll) {
+    auto out = bufferOf(std::vector<float>(64));
+    return printed(launch(broken.kernel(kernel), {1}, 32, {.startsAfterAll = startsAfterAll}, out));
+  };
+  EXPECT_EQ(run("writes_ahead", /*startsAfterAll=*/false),
+            errorAt("writes_ahead", "writes_ahead") +
+                "thread 0 writes 'buffer' before waitForDependencies(), while earlier kernels of the call may still "
+                "need it\n");
+  EXPECT_EQ(run("writes_ahead", /*startsAfterAll=*/true), "");
+  EXPECT_EQ(run("counts_ahead", /*startsAfterAll=*/false), "");
+}
+
 //===----------------------------------------------------------------------===//
 // Accesses outside of arrays. Kernels compiled with checked accesses report reads and writes at once. In other kernels,
 // guards reveal a write some time later; AddressSanitizer ends the program at the access.

@@ -44,6 +44,12 @@ private:
   bool hasChecks = false;
 };
 
+/// A case whose kernel's accesses are checked.
+template <class Case> Case checked(Case one) {
+  one.kernel = one.kernel.checked();
+  return one;
+}
+
 /// Lets googletest name a case.
 inline void PrintTo(const Variant &kernel, std::ostream *os) { *os << kernel.label(); }
 

@@ -274,6 +274,16 @@ extern "C" __global__ void reads_ahead(float *out, int first) {
   out[2 * threadIndex()] = early + out[2 * threadIndex() + 1];
 }
 
+extern "C" __global__ void writes_ahead(float *out) {
+  out[threadIndex()] = 2.0f; // here: writes_ahead
+  waitForDependencies();
+}
+/// Of a counter, which is for several kernels.
+extern "C" __global__ void counts_ahead(u32 *out) {
+  atomicAdd(out, 1u);
+  waitForDependencies();
+}
+
 extern "C" __global__ void fails_from_block_3_on(float *out) {
   if (blockIndexX() < 3 || threadIndex() > 0)
     return;

@@ -111,6 +111,12 @@ void ThreadBlock::checkGlobalAccess(Thread &thread, const void *address, u64 byt
       failAt(thread, code,
              verb + " '" + tensor->name +
                  "' before waitForDependencies(), where an earlier kernel of the call has written");
+    // Earlier kernels may still read or write there. Mailboxes and counters, whose accesses are atomic, are for that.
+    if (access == EmulatedAccess::Write && !thread.hasWaitedForDependencies &&
+        !scheduler->currentLaunch().options.startsAfterAll)
+      failAt(thread, code,
+             verb + " '" + tensor->name +
+                 "' before waitForDependencies(), while earlier kernels of the call may still need it");
     if (kind.writes)
       scheduler->noteWrite(address, bytes);
     return;

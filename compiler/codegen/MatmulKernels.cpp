@@ -193,7 +193,7 @@ static Expected<Functor> epilogueFunctor(const Op &op, const KernelNames &names,
 
 Expected<KernelText> writeMatmulKernel(const Op &op, const KernelChoice &choice) {
   const Op &product = *anchor(op);
-  KernelNames names(op);
+  KernelNames names(op, *choice.family, {"p"}); // the parameters of a normalisation
   KernelAssembler kernel(op, choice, names);
   MatmulProblem problem = matmulProblem(op);
   std::string cols = problem.cols.str(), depth = problem.depth.str();
@@ -248,7 +248,7 @@ Expected<KernelText> writeTensorProduct(const Op &op, const KernelChoice &choice
 }
 
 Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   if (choice.family->workspace)
     kernel.addWorkspace("float");
@@ -268,8 +268,9 @@ Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &c
 static void addMask(Functor &epilogue, const Op &mask, const KernelNames &names) {
   std::string scores = names.of(*mask.operand(0)).str(), masked = names.of(*mask.result()).str();
   epilogue.add("  Vec<float, V> " + masked + "; // " + names.line(mask), &mask);
-  epilogue.add("  for (int v = 0; v < V; ++v)", &mask);
-  epilogue.add("    " + masked + "[v] = " + visibility(mask, "row", "col + v") + " ? " + scores + "[v] : -infinity();",
+  epilogue.add("  for (int index = 0; index < V; ++index)", &mask);
+  epilogue.add("    " + masked + "[index] = " + visibility(mask, "row", "col + index") + " ? " + scores +
+                   "[index] : -infinity();",
                &mask);
 }
 
@@ -330,7 +331,7 @@ static Functor batchedInput(const Value &a, const KernelNames &names) {
 
 Expected<KernelText> writeBatchedKernel(const Op &op, const KernelChoice &choice) {
   const Op &product = *anchor(op);
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   const Value &a = *product.operand(0), &b = *product.operand(1), &out = *product.result();
   bool isQk = product.is(OpKind::qk);

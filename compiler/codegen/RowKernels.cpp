@@ -44,7 +44,7 @@ static Expected<const Op *> addBefore(const Op &op, const Op &norm) {
 
 Expected<KernelText> writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
   const Op &norm = *anchor(op);
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   const Value &x = *norm.operand(0), &out = *norm.result();
   std::string width = x.type.lastDim().str(), normed = names.of(out).str();
@@ -97,7 +97,7 @@ Expected<KernelText> writeLayerNormKernel(const Op &op, const KernelChoice &choi
 
 Expected<KernelText> writeRowStatisticsKernel(const Op &op, const KernelChoice &choice) {
   const Op &mean = *op.region()->ops().front(), &rstd = *mean.next();
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   const Value &x = *mean.operand(0);
   std::string width = x.type.lastDim().str();
@@ -120,7 +120,7 @@ Expected<KernelText> writeRowStatisticsKernel(const Op &op, const KernelChoice &
 }
 
 Expected<KernelText> writeRowReductionKernel(const Op &op, const KernelChoice &choice) {
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   const Value &x = *op.operand(0), &out = *op.result();
   std::string width = x.type.lastDim().str();
@@ -155,7 +155,7 @@ Expected<KernelText> writeRowReductionKernel(const Op &op, const KernelChoice &c
 //===----------------------------------------------------------------------===//
 
 Expected<KernelText> writeSoftmaxKernel(const Op &op, const KernelChoice &choice) {
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   const Value &x = *op.operand(0), &out = *op.result();
   Functor input("Input", names), epilogue("Epilogue", names);
@@ -345,7 +345,7 @@ private:
 } // namespace
 
 Expected<KernelText> writeMapKernel(const Op &op, const KernelChoice &choice) {
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   MapWriter writer(op, names);
   Expected<Functor> body = writer.write();

@@ -60,10 +60,18 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
 /// The contractions of an attention; a region with more of them is a whole layer or several.
 constexpr size_t attentionContractions = 2;
 
+/// Whether the op is a product with a move behind it that parts the vectors in which kernels have columns.
+static bool partsVectors(const Op &op) {
+  if (!op.region() || !anchor(op)->is(OpKind::matmul))
+    return false;
+  return llvm::any_of(op.region()->ops(), [&](const auto &inner) { return !keepsVectorsWhole(*inner, *anchor(op)); });
+}
+
 bool KernelFamily::runs(const Op &op, const Target &target, const DimBinding &upper) const {
   return hasScoredProduct(op) == (form == KernelForm::TensorScore) &&
          (contractionsOf(op) > attentionContractions) == (form == KernelForm::DecodeLayers) &&
-         (!computesStatistics(op) || rowVectors > 0) && (!sumsParts(op) || inbox) && accepts(op, target, upper);
+         (!computesStatistics(op) || rowVectors > 0) && (!sumsParts(op) || inbox) &&
+         (form == KernelForm::DecodeLayers || !partsVectors(op)) && accepts(op, target, upper);
 }
 
 const KernelFamily *findKernelFamily(StringRef name) {

@@ -32,6 +32,35 @@ size_t contractionsOf(const Op &op) {
   return op.region() ? static_cast<size_t>(llvm::count_if(op.region()->ops(), isContraction)) : 0;
 }
 
+std::string structureOf(const Op &op) {
+  std::string text = op.symbol;
+  DenseMap<const Value *, size_t> numbers;
+  auto addValue = [&](const Value &value) {
+    auto [it, isNew] = numbers.try_emplace(&value, numbers.size());
+    text += " %" + std::to_string(it->second);
+    if (!isNew)
+      return;
+    StringRef origin = value.isWeight() ? "weight" : value.isState() ? "state" : value.definingOp() ? "" : "argument";
+    text += (":" + origin + value.type.str()).str();
+  };
+  auto addOp = [&](const Op &one) {
+    text += ("\n" + one.mnemonic()).str();
+    for (const Value *operand : one.operands())
+      addValue(*operand);
+    AttributeMap own = one.attributes();
+    for (const AttributeSpec &spec : commonAttributes())
+      own.erase(spec.name.str());
+    text += " " + Attribute(own).str() + " =";
+    for (const auto &result : one.results())
+      addValue(*result);
+  };
+  if (op.region())
+    for (const auto &inner : op.region()->ops())
+      addOp(*inner);
+  addOp(op);
+  return text;
+}
+
 std::string regionName(const Block &region) {
   auto holds = [&](OpKind kind) { return llvm::any_of(region.ops(), [&](const auto &op) { return op->is(kind); }); };
   bool isAttention = holds(OpKind::qk) && holds(OpKind::softmax) && holds(OpKind::pv);

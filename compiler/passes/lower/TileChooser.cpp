@@ -131,7 +131,7 @@ Expected<Tile> TileChooser::cheapestTile(const Op &op, const KernelFamily &famil
                                          const DimBinding &dims) {
   if (!isTensorProduct(family))
     return compareTiles(op, family, upper, dims);
-  auto [known, isNew] = cheapest.try_emplace({&family, problemName(op), upper, dims});
+  auto [known, isNew] = cheapest.try_emplace({&family, structureOf(op), upper, dims});
   if (isNew) {
     Expected<Tile> tile = compareTiles(op, family, upper, dims);
     if (!tile) {
@@ -200,7 +200,7 @@ bool TileChooser::runsInOrder(const Op &op, const KernelFamily &family, const Di
 /// that have the op's order of sums, if any has. Those of all layers are compared once.
 Expected<const KernelFamily *> TileChooser::cheapestFamily(const Op &op, const KernelFamily &first,
                                                            const DimBinding &dims) {
-  auto [known, isNew] = families.try_emplace({&first, problemName(op), dims, isVerified(op)});
+  auto [known, isNew] = families.try_emplace({&first, structureOf(op), dims, isVerified(op)});
   if (!isNew)
     return known->second;
   Expected<const KernelFamily *> family = compareFamilies(op, first, dims);
@@ -321,14 +321,14 @@ Error TileChooser::choose(Op &op) {
   return Error::success();
 }
 
-/// The choice is that of all layers with the same problem.
+/// The choice is that of all layers that are alike.
 Error TileChooser::chooseForPrompts(Op &op, const KernelFamily &family) {
-  auto known = prompts.find({&family, problemName(op)});
+  auto known = prompts.find({&family, structureOf(op)});
   if (known == prompts.end()) {
     Expected<std::vector<KernelVariant>> chosen = choosePrompts(op);
     if (!chosen)
       return chosen.takeError();
-    known = prompts.try_emplace({&family, problemName(op)}, std::move(*chosen)).first;
+    known = prompts.try_emplace({&family, structureOf(op)}, std::move(*chosen)).first;
   }
   setChoice(op, known->second.back().choice, ArrayRef(known->second).drop_back());
   return Error::success();

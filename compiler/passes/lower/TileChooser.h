@@ -70,11 +70,11 @@ private:
   const TuningDatabase *measured;
   int64_t batchInvariant;
   std::set<std::string> used; ///< names of `wanted`
-  /// The results of cheapestTile for products in tensor cores, by problem, upper bounds and dims.
+  /// The results of cheapestTile for products in tensor cores, by structure, upper bounds and dims.
   std::map<std::tuple<const KernelFamily *, std::string, DimBinding, DimBinding>, Tile> cheapest;
-  /// The results of cheapestFamily, by first family, problem, dims, and whether the op is of @verify.
+  /// The results of cheapestFamily, by first family, structure, dims, and whether the op is of @verify.
   std::map<std::tuple<const KernelFamily *, std::string, DimBinding, bool>, const KernelFamily *> families;
-  /// The results of choosePrompts, by family and problem.
+  /// The results of choosePrompts, by family and structure.
   std::map<std::pair<const KernelFamily *, std::string>, std::vector<KernelVariant>> prompts;
   // Settings of map.
   std::set<std::string> taken;                               ///< by some op

@@ -145,7 +145,62 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
     return opError(op, "attribute 'tile': expected at most " + Twine(target.sharedPerBlock) +
                            " bytes of shared memory a block, got " + Twine(launch.dynamicShared) + " with " +
                            tile->str());
+  return checkGrid(op, launch, *tile);
+}
+
+bool hasGrid(const Op &op, const KernelFamily &family, const Tile &tile) {
+  const DimBinding upper = upperBounds(op);
+  const Launch launch = family.launch(op, tile);
+  return llvm::all_of(llvm::zip(launch.grid, mostGridBlocks),
+                      [&](const auto &extent) { return valueAt(std::get<0>(extent), upper) <= std::get<1>(extent); });
+}
+
+/// Checks the variants, each {rows, kernel, tile}, with tokens or without, as variantsOf reads it.
+static Error checkVariants(const Op &op, const Target &target) {
+  const Attribute *variants = op.attribute("variants");
+  if (!variants)
+    return Error::success();
+  for (const Attribute &variant : variants->asList()) {
+    bool isDict = variant.kind() == Attribute::Kind::Dict;
+    const Attribute *rows = isDict ? findAttribute(variant.asDict(), "rows") : nullptr;
+    const Attribute *kernel = isDict ? findAttribute(variant.asDict(), "kernel") : nullptr;
+    const Attribute *tokens = isDict ? findAttribute(variant.asDict(), "tokens") : nullptr;
+    bool hasTokens = tokens && tokens->kind() == Attribute::Kind::Int && tokens->asInt() > 0 &&
+                     (tokensOfRows(op) || attendsToCache(op));
+    if (!rows || rows->kind() != Attribute::Kind::Int || !kernel || (tokens && !hasTokens))
+      return opError(op,
+                     "attribute 'variants': expected {rows = N, kernel = NAME, tile = {…}}, with tokens = N for rows "
+                     "of prompts and attention over a cache, got " +
+                         variant.str());
+    DimBinding upper = boundsForRows(op, rows->asInt(), tokens ? tokens->asInt() : 0);
+    Expected<const KernelFamily *> family = checkFamily(op, kernel, target, upper);
+    if (!family)
+      return family.takeError();
+    if (Error error = checkTile(op, **family, findAttribute(variant.asDict(), "tile"), target, upper))
+      return error;
+  }
   return Error::success();
+}
+
+/// What an op computes in which function, and the kernels that it was given.
+static std::string kernelsOf(const Op &op) {
+  std::string text = op.parent()->function()->name + " " + structureOf(op);
+  for (StringRef name : {"kernel", "tile", "variants"})
+    if (const Attribute *attribute = op.attribute(name))
+      text += (" " + name + "=").str() + attribute->str();
+  return text;
+}
+
+Error checkChoices(const Op &op, const Target &target, std::set<std::string> &checked) {
+  auto [known, isNew] = checked.insert(kernelsOf(op));
+  if (!isNew)
+    return Error::success();
+  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), target, boundsToChooseFor(op));
+  if (!family)
+    return family.takeError();
+  if (Error error = checkTile(op, **family, op.attribute("tile"), target, boundsToChooseFor(op)))
+    return error;
+  return checkVariants(op, target);
 }
 
 const KernelFamily *preferredFamily(const Op &op) {

@@ -156,6 +156,16 @@ Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel
 /// that a block fits on the target. Error: the first violation.
 Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,
                 const DimBinding &upper);
+/// The same for a dictionary, given one of the family's configurations, which take time to list.
+Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,
+                const DimBinding &upper, const Tile &example);
+/// Whether launches can have as many blocks as the bounds of the dims ask for, with one of the family's configurations.
+bool hasGrid(const Op &op, const KernelFamily &family, const Tile &tile);
+
+/// Checks the op's `kernel`, `tile` and `variants` as checkFamily and checkTile do, so that choiceOf and variantsOf can
+/// read them; unless an op of the function that computes the same has the same ones: layers are alike, and to list the
+/// configurations of a kernel takes time. `checked` are such ops. Error: the first violation.
+Error checkChoices(const Op &op, const Target &target, std::set<std::string> &checked);
 
 /// The family that the module wants for ops of this kind, whether or not it accepts this one; or null. The module's
 /// attribute `kernels = {layernorm = naive}`, written by select-kernels, maps kinds of anchors to families.

@@ -219,6 +219,12 @@ static Error checkHead(const Module &module) {
   for (const auto &function : module.functions)
     if (Error error = checkAttributes(functionAttributes(), function->attributes, "@" + function->name, function->loc))
       return error;
+    // Plans have such a limit of this function only: others would have kernels for fewer sequences than calls have.
+    if (findAttribute(function->attributes, FunctionAttribute::sequences) &&
+        findEntry(function->name) != Entry::Generate)
+      return makeError(function->loc, "@" + function->name + ": attribute '" + FunctionAttribute::sequences +
+                                          "': expected only on @" + entryName(Entry::Generate));
+  }
   return Error::success();
 }
 

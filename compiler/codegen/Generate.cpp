@@ -299,7 +299,12 @@ Error Generator::addGenerate() {
   Expected<std::optional<TokenLoop>> loop = TokenLoop::of(module, out.plan);
   if (!loop)
     return loop.takeError();
-  if (!*loop)
+  if (!*loop) {
+    // What the module has under this name is no function that plans could have.
+    if (const Function *generate = module.findFunction(Entry::Generate))
+      return makeError(generate->loc, "@" + generate->name +
+                                          ": expected one kernel that can choose tokens, decode_layers, beside "
+                                          "@prefill and @decode");
     return Error::success();
   const Op &op = (*loop)->op();
   Expected<PlanStep> step = makeKernelStep(op, [&](const KernelChoice &choice) { return (*loop)->write(choice); });

@@ -11,6 +11,8 @@ namespace kiln {
 
 int64_t setting(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
 
+bool anyTile(const Op &, const Tile &) { return true; }
+
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
       &decodeLayersFamily,
@@ -106,10 +108,9 @@ Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel
   return family;
 }
 
-/// The maximum of a setting: far above any useful value, and a product of three still does not overflow.
+/// The maximum of a setting: far above any useful value, and a product of three does not overflow. With it, isSound
+/// computes; the others compute with what it accepts.
 constexpr int64_t maxSetting = 1 << 20;
-/// The maximum per block, on every target.
-constexpr int64_t maxThreads = 1024;
 
 Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,
                 const DimBinding &upper) {
@@ -127,7 +128,7 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
                            ", got " + tile->str());
   if (family.form == KernelForm::Library)
     return Error::success();
-  if (family.isSound && !family.isSound(op, tile->asDict()))
+  if (!family.isSound(op, tile->asDict()))
     return opError(op, "attribute 'tile': expected settings that the template " + family.header + " takes, like " +
                            Attribute(example).str() + ", got " + tile->str());
   const int64_t rows = valueAt(rowsOf(op), upper);

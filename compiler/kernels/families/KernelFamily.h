@@ -45,6 +45,10 @@ enum class KernelForm {
 using Tile = AttributeMap;
 /// The value of an integer setting that the tile must have.
 int64_t setting(const Tile &tile, StringRef name);
+/// Of templates that accept any tile, and of libraries, which take none: KernelFamily::isSound.
+bool anyTile(const Op &op, const Tile &tile);
+/// The most of a setting `unroll`: more would only take the compiler of the kernels time.
+constexpr int64_t mostUnroll = 64;
 
 /// Bytes of shared memory that a kernel may declare on every target; the launch must ask for more than that.
 constexpr int64_t maxStaticShared = 48 * 1024;
@@ -100,9 +104,10 @@ struct KernelFamily {
   /// Configurations that `kiln tune` tries besides, since the model does not rank them well enough to choose among
   /// them; null: none.
   std::vector<Tile> (*moreToTry)(const Op &op, const Target &target, const DimBinding &upper) = nullptr;
-  /// Whether the template accepts a tile with these settings that is not among the configurations; null: it accepts
-  /// any.
-  bool (*isSound)(const Op &op, const Tile &tile) = nullptr;
+  /// Whether the template, whose static assertions these are, accepts a tile that has the settings of a configuration,
+  /// each of them a positive integer or a truth value. Nothing else of the record is asked about a tile that it does
+  /// not accept, except by the family's own configurations.
+  bool (*isSound)(const Op &op, const Tile &tile);
   /// What of a tile decides in which order the products of a row are added up: configurations of equal order, of this
   /// family or of another, give a row the same bits. Tensor cores: {ranges = 2, chains = 3}, the depth in two ranges
   /// one behind the other, and each of them in three chains, cut at whole steps of 128 bytes; the chains of a range are

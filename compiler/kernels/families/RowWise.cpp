@@ -258,7 +258,8 @@ static std::vector<Tile> mapConfigurations(const Op &op, const Target &, const D
 
 static bool isSoundMap(const Op &op, const Tile &tile) {
   int64_t widest = setting(mapConfigurations(op, Target(), {}).front(), "vec"), vec = setting(tile, "vec");
-  return isPowerOfTwo(vec) && vec <= widest && setting(tile, "threads") % 32 == 0 && setting(tile, "unroll") <= 64;
+  return isPowerOfTwo(vec) && vec <= widest && setting(tile, "threads") % 32 == 0 &&
+         setting(tile, "unroll") <= mostUnroll;
 }
 
 static Launch launchMap(const Op &op, const Tile &tile) {

@@ -185,8 +185,8 @@ static SmallVector<int64_t, 4> balancedCols(const Op &op, const Target &target, 
   return widths;
 }
 
-/// Tiles as wide as few rounds of blocks need, of which the model expects too much (docs/experiments/prompts.md), and parts of
-/// 192 and 256 rows, which load less for each product.
+/// Tiles as wide as few rounds of blocks need, of which the model expects too much (docs/experiments/prompts.md), and
+/// parts of 192 and 256 rows, which load less for each product.
 static std::vector<Tile> wgmmaTiledTrials(const Op &op, const Target &target, const DimBinding &dims) {
   std::vector<Tile> tiles;
   if (hasOneToken(anchor(op)->result()->type))

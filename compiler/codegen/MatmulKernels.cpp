@@ -69,7 +69,9 @@ Coordinates matmulCoordinates(const Type &type) {
   at.row = "row";
   // With one token per sequence, the row is the batch.
   bool isOneToken = hasOneToken(type);
-  if (type.rank() == 3)
+  if (type.rank() == 4)
+    at.index = {"b", "h", "t", "col"};
+  else if (type.rank() == 3)
     at.index = {isOneToken ? "row" : "b", isOneToken ? "0" : "t", "col"};
   else
     at.index = {"row", "col"};
@@ -165,10 +167,8 @@ static Expected<Functor> epilogueFunctor(const Op &op, const KernelNames &names,
     if (Error error = emitBehind(emitter, op, product, layernorm))
       return error;
   std::string batchAndToken;
-  if (emitter.usesBatchAndToken() && !hasOneToken(result.type)) {
-    std::string tokens = epilogue.extent(result.type.shape[1]);
-    batchAndToken = "  const int b = row / " + tokens + ", t = row % " + tokens + ";";
-  }
+  if (emitter.usesBatchAndToken() && !hasOneToken(result.type))
+    batchAndToken = "  " + leadingIndices(epilogue, result.type);
   if (readsAhead) {
     addOperands(epilogue, emitter.ahead(), batchAndToken);
     addRowOperands(epilogue, emitter, mails);

@@ -204,6 +204,15 @@ std::string countOfShare(Functor &functor, int64_t size, int64_t ranks) {
   return std::to_string(size / ranks) + " + (" + functor.rank() + " < " + std::to_string(size % ranks) + ")";
 }
 
+std::string leadingIndices(Functor &functor, const Type &type) {
+  std::string tokens = functor.extent(type.shape[type.rank() - 2]);
+  if (type.rank() == 3)
+    return "const int b = row / " + tokens + ", t = row % " + tokens + ";";
+  std::string heads = functor.extent(type.shape[1]);
+  return "const int t = row % " + tokens + ", h = row / " + tokens + " % " + heads + ", b = row / " + tokens + " / " +
+         heads + ";";
+}
+
 namespace {
 
 /// Writes the body of a map kernel for one op. The index counts the elements of `walked`, row by row.
@@ -306,7 +315,9 @@ private:
     emitter.begin(from, at, variable);
     if (Error error = emitter.emit(op))
       return error;
-    std::vector<CodeLine> lines = leadingIndices(from.type, emitter.usesBatchAndToken());
+    std::vector<CodeLine> lines;
+    if (emitter.usesBatchAndToken() && from.type.rank() >= 3)
+      lines.push_back({leadingIndices(body, from.type)});
     lines.push_back({"const auto " + variable + " = " + source + ";"});
     llvm::append_range(lines, emitter.text());
     return lines;
@@ -324,17 +335,6 @@ private:
     else
       at.index = {"col"};
     return at;
-  }
-
-  std::vector<CodeLine> leadingIndices(const Type &type, bool areUsed) {
-    if (!areUsed || type.rank() < 3)
-      return {};
-    std::string tokens = body.extent(type.shape[type.rank() - 2]);
-    if (type.rank() == 3)
-      return {{"const int b = row / " + tokens + ", t = row % " + tokens + ";"}};
-    std::string heads = body.extent(type.shape[1]);
-    return {{"const int t = row % " + tokens + ", h = row / " + tokens + " % " + heads + ", b = row / " + tokens +
-             " / " + heads + ";"}};
   }
 
   const Op &op;

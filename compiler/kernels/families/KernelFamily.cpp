@@ -6,6 +6,7 @@
 #include "kernels/families/matmul/TokenScores.h"
 #include "ops/Region.h"
 #include "support/Diagnostic.h"
+#include "support/model/LaunchLimits.h"
 
 namespace kiln {
 
@@ -135,8 +136,8 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
   if (family.mostRows && family.mostRows(op, tile->asDict()) < rows)
     return opError(op, "attribute 'tile': expected settings for " + Twine(rows) + " rows, got " + tile->str());
   Launch launch = family.launch(op, tile->asDict());
-  if (launch.threads < 1 || launch.threads > maxThreads)
-    return opError(op, "attribute 'tile': expected 1 to " + Twine(maxThreads) + " threads a block, got " +
+  if (launch.threads < 1 || launch.threads > mostBlockThreads)
+    return opError(op, "attribute 'tile': expected 1 to " + Twine(mostBlockThreads) + " threads a block, got " +
                            Twine(launch.threads) + " with " + tile->str());
   if (launch.staticShared > maxStaticShared)
     return opError(op, "attribute 'tile': expected at most " + Twine(maxStaticShared) +

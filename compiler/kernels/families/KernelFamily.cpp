@@ -117,7 +117,27 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
                 const DimBinding &upper) {
   if (!tile || tile->kind() != Attribute::Kind::Dict)
     return opError(op, "expected the attribute 'tile'; run choose-tiles first");
-  Tile example = family.configurations(op, target, upper).front();
+  return checkTile(op, family, tile, target, upper, family.configurations(op, target, upper).front());
+}
+
+/// Checks that a launch can have the grid, whatever the dims are.
+static Error checkGrid(const Op &op, const Launch &launch, const Attribute &tile) {
+  const DimBinding upper = upperBounds(op);
+  for (size_t i = 0; i < launch.grid.size(); ++i) {
+    const int64_t blocks = valueAt(launch.grid[i], upper);
+    if (blocks <= mostGridBlocks[i])
+      continue;
+    std::string at;
+    for (const auto &[dim, bound] : upper)
+      at += (at.empty() ? " with " : ", ") + dim + " = " + std::to_string(bound);
+    return opError(op, "expected a grid of at most " + Twine(mostGridBlocks[i]) + " blocks in " + Twine("xyz"[i]) +
+                           ", got " + Twine(blocks) + at + ", by " + launch.grid[i].str() + ", with " + tile.str());
+  }
+  return Error::success();
+}
+
+Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,
+                const DimBinding &upper, const Tile &example) {
   bool fits = tile->asDict().size() == example.size();
   for (const auto &[name, value] : example) {
     auto it = tile->asDict().find(name);

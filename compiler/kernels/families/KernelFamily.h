@@ -157,8 +157,9 @@ Expected<const Target *> targetNamed(StringRef name, const Module &module);
 /// with dims up to `upper`.
 Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target,
                                            const DimBinding &upper);
-/// Checks that the op's attribute `tile` exists and has the settings of its family, that the template accepts them, and
-/// that a block fits on the target. Error: the first violation.
+/// Checks that the op's attribute `tile` exists and has the settings of its family, that the template accepts them,
+/// that a block fits on the target, and that launches can have as many blocks as the bounds of the dims ask for. Error:
+/// the first violation.
 Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,
                 const DimBinding &upper);
 /// The same for a dictionary, given one of the family's configurations, which take time to list.

@@ -43,6 +43,8 @@ private:
   bool runsInOrder(const Op &op, const KernelFamily &family, const DimBinding &dims) const;
   Expected<const KernelFamily *> cheapestFamily(const Op &op, const KernelFamily &first, const DimBinding &dims);
   Expected<const KernelFamily *> compareFamilies(const Op &op, const KernelFamily &first, const DimBinding &dims);
+  /// The first family that runs the op with dims up to these and has a tile with a grid for it. Error: none runs it.
+  Expected<const KernelFamily *> firstFamily(const Op &op, const DimBinding &upper) const;
   Expected<const KernelFamily *> familyFor(const Op &op, const DimBinding &upper);
   std::optional<KernelChoice> measuredChoice(const Op &op, const DimBinding &dims, const KernelFamily &family,
                                              int64_t tokens = 0) const;

@@ -93,9 +93,9 @@ Expected<const Target *> targetOf(const Module &module) {
 
 Expected<const Target *> targetNamed(StringRef name, const Module &module) {
   Expected<const Target *> found = findTarget(name);
-  if (found && module.boolAttribute(ModuleAttribute::portable))
-    return &portable(**found);
-  return found;
+  if (!found)
+    return makeError(module.loc, takeDiagnostics(found.takeError()).front().message);
+  return module.boolAttribute(ModuleAttribute::portable) ? &portable(**found) : *found;
 }
 
 Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target,

@@ -215,7 +215,7 @@ std::string leadingIndices(Functor &functor, const Type &type) {
 
 namespace {
 
-/// Writes the body of a map kernel for one op. The index counts the elements of `walked`, row by row.
+/// Writes the body of a map kernel for one op. The index counts the elements of walkedValue, row by row.
 class MapWriter {
 public:
   MapWriter(const Op &op, const KernelNames &names) : op(op), names(names), body("Body", names) {}
@@ -225,20 +225,12 @@ public:
     if (!lines)
       return lines.takeError();
     body.add("template <int V> KILN_DEVICE void operator()(i64 index) const {");
-    std::string width = body.extent(walked().type.lastDim());
+    std::string width = body.extent(walkedValue(op).type.lastDim());
     body.add("  const int row = int(index / " + width + "), col = int(index % " + width + ");");
     for (const CodeLine &line : *lines)
       body.add("  " + line.text, line.op);
     body.add("}");
     return body;
-  }
-
-  /// The tensor whose elements the kernel visits: see the family's mapElementCount.
-  const Value &walked() const {
-    if (op.has(Trait::WritesState))
-      return *op.operand(1);
-    bool followsResult = op.is(OpKind::embed) || op.is(OpKind::lastRow) || op.is(OpKind::causalMask);
-    return followsResult ? *op.result() : *op.operand(0);
   }
 
 private:
@@ -306,7 +298,7 @@ private:
 
   /// Writes pointwise and layout ops, by their records.
   Expected<std::vector<CodeLine>> plainLines() {
-    const Value &from = walked();
+    const Value &from = walkedValue(op);
     EpilogueEmitter emitter(body, names, op, 0);
     Coordinates at = coordinates(from.type);
     std::string source = "kiln::load<V>(" + body.pointer(from) + " + " + elementOffset(body, at, from.type) + ")";
@@ -353,7 +345,7 @@ Expected<KernelText> writeMapKernel(const Op &op, const KernelChoice &choice) {
     return body.takeError();
   kernel.add(*body);
   Functor &call = kernel.call();
-  const Type &type = writer.walked().type;
+  const Type &type = walkedValue(op).type;
   std::string rows = rowsText(call, type);
   std::string count = "i64(" + rows + ") * " + call.extent(type.lastDim());
   std::string statement = choice.family->body.str() + "<Config>(" + count + ", " + body->construction() + ");";

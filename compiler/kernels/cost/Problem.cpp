@@ -11,6 +11,13 @@ Expr rowCount(const Type &type) {
   return product;
 }
 
+const Value &walkedValue(const Op &op) {
+  if (op.has(Trait::WritesState))
+    return *op.operand(1);
+  bool gathers = op.is(OpKind::embed) || op.is(OpKind::lastRow) || op.is(OpKind::causalMask);
+  return gathers ? *op.result() : *op.operand(0);
+}
+
 /// The slice that is the only reader of a product inside its region, normalised or not: columns after it are padding.
 static const Op *soleSlice(const Value &value) {
   const Op *reader = value.hasOneUse() ? value.getUsers()[0] : nullptr;

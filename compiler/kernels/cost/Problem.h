@@ -76,6 +76,10 @@ bool attendsToCache(const Op &op);
 /// run by the same kernels in the same configurations, or in those that give a row the same bits.
 bool isVerified(const Op &op);
 
+/// The tensor whose elements a kernel for one function of every element visits: the operand that the op transforms or
+/// moves; the result of ops that gather it.
+const Value &walkedValue(const Op &op);
+
 /// Product of all extents but the last.
 Expr rowCount(const Type &type);
 

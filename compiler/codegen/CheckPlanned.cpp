@@ -49,24 +49,12 @@ static Error checkOp(const Op &op, const Target &target, std::set<std::string> &
   return Error::success();
 }
 
-/// Checks the tokens that end a text, for the plan's description of the model.
-static Error checkEosTokens(const Module &module) {
-  const Attribute *tokens = findAttribute(module.attributes, "eos");
-  auto isInt = [](const Attribute &token) { return token.kind() == Attribute::Kind::Int; };
-  if (!tokens || (tokens->kind() == Attribute::Kind::List && llvm::all_of(tokens->asList(), isInt)))
-    return Error::success();
-  return makeError(module.loc,
-                   "module @" + module.name + ": attribute 'eos': expected a list of token ids, got " + tokens->str());
-}
-
 Error checkPlanned(const Module &module) {
   Expected<const Target *> target = targetOf(module);
   if (!target)
     return target.takeError();
   if (module.functions.empty())
     return makeError(module.loc, "module @" + module.name + ": expected a function, got none");
-  if (Error error = checkEosTokens(module))
-    return error;
   std::set<std::string> checked;
   for (const auto &function : module.functions) {
     for (const auto &op : function->body.ops())

@@ -69,13 +69,13 @@ std::string regionName(const Block &region) {
     if (op->has(Trait::Terminator))
       continue;
     StringRef label = op->def().label ? op->def().label(*op) : op->mnemonic();
-    // So do the ops that compute or merge statistics, and the one that applies them.
+    // The ops that compute or merge statistics, and the one that applies them, share one name.
     if (holds(OpKind::normalizeProduct) &&
         (op->is(OpKind::rowMean) || op->is(OpKind::rowRstd) || op->is(OpKind::mergedRstd)))
       label = "norm";
     else if (holds(OpKind::allReduce) && (op->is(OpKind::rowMean) || op->is(OpKind::rowRstd)))
       label = "statistics";
-    // All ops that belong to the scores share one name.
+    // So do all ops that belong to the scores.
     if (isAttention && (op->has(Trait::Contraction) || op->is(OpKind::softmax) || op->is(OpKind::scale) ||
                         op->is(OpKind::causalMask) || op->is(OpKind::mergeHeads)))
       label = "attention";

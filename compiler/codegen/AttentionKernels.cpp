@@ -162,7 +162,7 @@ Expected<KernelText> writeFlashKernel(const Op &op, const KernelChoice &choice) 
   Expected<AttentionRegion> region = AttentionRegion::of(op);
   if (!region)
     return region.takeError();
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   addConstants(kernel, *region);
   kernel.constant("kCausal", "true");
@@ -197,7 +197,7 @@ Expected<KernelText> writeSplitKvKernel(const Op &op, const KernelChoice &choice
   Expected<AttentionRegion> region = AttentionRegion::of(op);
   if (!region)
     return region.takeError();
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   addConstants(kernel, *region);
   Functor position = positionFunctor(*region->mask, names), score = scoreFunctor(*region->qk, region->scales, names);

@@ -163,14 +163,28 @@ Expected<Functor> PhaseFunctors::logits(const DecodeRegion &region) const {
   return functor;
 }
 
+/// Words of this kernel that no value may have as its name. The kernel's tokens and positions are sampling's, too.
+std::vector<StringRef> wordsOfKernel(const SamplingParts *sampling) {
+  std::vector<StringRef> words = {"count", "first",   "layer",         "mean", "prefetch",     "prefetchLine",
+                                  "rstd",  "step",    "AttentionNorm", "Fc",   "LastNorm",     "Logits",
+                                  "Mid",   "MlpNorm", "Out",           "Qkv",  "DecodeLayers", "GenerateTokens"};
+  if (!sampling)
+    return words;
+  for (const SamplingArgument &argument : ArrayRef(sampling->state).drop_front(2))
+    words.push_back(argument.name);
+  words.push_back(sampling->best.name);
+  return words;
+}
+
 /// The kernel of a region, put together.
 class DecodeKernel {
 public:
-  DecodeKernel(const Op &op, const KernelChoice &choice, const DecodeRegion &region)
-      : region(region), first(region.layers.front()), names(op), kernel(op, choice, names), functors(op, names) {}
-
   /// Of @generate with `sampling`, else of @decode.
-  Expected<KernelText> write(const SamplingParts *sampling);
+  DecodeKernel(const Op &op, const KernelChoice &choice, const DecodeRegion &region, const SamplingParts *sampling)
+      : region(region), first(region.layers.front()), sampling(sampling),
+        names(op, *choice.family, wordsOfKernel(sampling)), kernel(op, choice, names), functors(op, names) {}
+
+  Expected<KernelText> write();
 
 private:
   using Member = function_ref<const Value &(const DecodeLayer &)>;
@@ -200,6 +214,7 @@ private:
 
   const DecodeRegion &region;
   const DecodeLayer &first;
+  const SamplingParts *sampling;
   KernelNames names;
   KernelAssembler kernel;
   PhaseFunctors functors;
@@ -352,7 +367,7 @@ void DecodeKernel::writeGenerate(const SamplingParts &sampling, StringRef type) 
   statement("}");
 }
 
-Expected<KernelText> DecodeKernel::write(const SamplingParts *sampling) {
+Expected<KernelText> DecodeKernel::write() {
   std::vector<const Op *> ops = region.firstOps;
   llvm::append_range(ops, region.lastOps);
   kernel.computes(std::move(ops));
@@ -373,11 +388,11 @@ Expected<KernelText> DecodeKernel::write(const SamplingParts *sampling) {
 } // namespace
 
 Expected<KernelText> writeDecodeLayersKernel(const Op &op, const KernelChoice &choice) {
-  return DecodeKernel(op, choice, *DecodeRegion::of(op)).write(/*sampling=*/nullptr);
+  return DecodeKernel(op, choice, *DecodeRegion::of(op), /*sampling=*/nullptr).write();
 }
 
 Expected<KernelText> writeGenerateKernel(const Op &op, const KernelChoice &choice, const SamplingParts &sampling) {
-  Expected<KernelText> text = DecodeKernel(op, choice, *DecodeRegion::of(op)).write(&sampling);
+  Expected<KernelText> text = DecodeKernel(op, choice, *DecodeRegion::of(op), &sampling).write();
   if (text)
     text->record.title = choice.family->name.str();
   return text;

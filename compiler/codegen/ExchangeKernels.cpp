@@ -75,7 +75,7 @@ static void addLoad(Functor &body, const Value &part) {
 
 Expected<KernelText> writeExchangeKernel(const Op &op, const KernelChoice &choice) {
   const Op &exchange = *anchor(op);
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   const int64_t ranks = op.parent()->function()->module().ranks();
   kernel.constant("kRanks", Twine(ranks));
@@ -143,7 +143,7 @@ static Error addRowSum(Functor &body, const Op &op, const Op &reduce, const Kern
 
 Expected<KernelText> writeRowSumKernel(const Op &op, const KernelChoice &choice) {
   const Op &reduce = *anchor(op);
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   const int64_t ranks = op.parent()->function()->module().ranks();
   kernel.constant("kRanks", Twine(ranks));

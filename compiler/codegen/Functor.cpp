@@ -10,10 +10,10 @@ namespace kiln {
 //===----------------------------------------------------------------------===//
 
 // clang-format off
-/// Words that appear in generated functors: a value of the same name would hide or clash with one. Words of ops are
-/// added from their records.
+/// Words that appear in generated functors: a value or dim of the same name would hide or clash with one. Words of ops
+/// are added from their records, and the writer of a form gives those that only its kernels have.
 static constexpr StringRef functorWords[] = {
-    "arrivals", "b", "bf16", "col", "d", "depth", "f16", "found", "group", "h", "i64", "inboxes", "index", "kiln", "load", "normalize", "of", "parts", "position", "rank", "row", "s", "stop", "store", "t", "target", "token", "u32", "value", "with", "Body", "Config", "Embed", "Epilogue", "GroupStatistics", "Grouped", "Input", "Operands", "Parameters", "Position", "RowOperands", "RowScore", "RowStatistics", "Score", "Token", "TokenScores", "V", "Vec"};
+    "allowDependents", "arrivals", "b", "bf16", "blockIndexZ", "col", "d", "depth", "f16", "found", "group", "groupStatistics", "h", "i32", "i64", "inboxes", "index", "infinity", "kiln", "load", "loadPacked", "loadStreaming", "mail", "mails", "meanOfGroups", "min", "normalize", "of", "operands", "operandsOf", "parameters", "part", "parts", "position", "rank", "rounded", "row", "rowAt", "rowOperands", "rstdOfGroups", "s", "statistics", "stop", "store", "storeShare", "storeStreaming", "t", "target", "toFloat", "token", "u32", "u64", "value", "values", "waitForDependencies", "with", "AnyRow", "BlockInbox", "Body", "Config", "Embed", "Epilogue", "Exchange", "GroupStatistics", "Grouped", "HeadView", "Input", "KILN_DEVICE", "LaneGroups", "Operands", "Packed", "Parameters", "Part", "PerLayer", "PerRank", "Position", "RankParts", "Row", "RowOfWarp", "RowOperands", "RowScore", "RowStatistics", "Score", "SharedBytes", "SplitPart", "StampedValue", "TensorMap", "Token", "TokenScores", "V", "Vec"};
 /// The keywords of C++17, the language of the kernels.
 static constexpr StringRef keywords[] = {
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
@@ -45,8 +45,8 @@ static void addWords(const Op &op, StringSet<> &words) {
   }
 }
 
-KernelNames::KernelNames(const Op &op) : op(op) {
-  for (ArrayRef<StringRef> words : {ArrayRef(functorWords), ArrayRef(keywords)})
+KernelNames::KernelNames(const Op &op, const KernelFamily &family, ArrayRef<StringRef> more) : op(op) {
+  for (ArrayRef<StringRef> words : {ArrayRef(functorWords), ArrayRef(keywords), more})
     for (StringRef word : words)
       taken.insert(word);
   addWords(op, taken);
@@ -54,20 +54,25 @@ KernelNames::KernelNames(const Op &op) : op(op) {
     for (const auto &inner : op.region()->ops())
       addWords(*inner, taken);
   for (const auto &dim : op.parent()->function()->module().dims)
-    taken.insert(dim->name);
+    dims[dim.get()] = takeName(dim->name, {});
   if (const Attribute *list = op.attribute("constants"))
     for (const Value *input : op.inputs())
       if (input->isWeight() && llvm::is_contained(list->asList(), Attribute::text(input->name)))
         constants.insert(input);
-  if (!op.region()) {
+  // A parameter of its name would hide the template where it is called.
+  taken.insert(family.body);
+  if (!op.region())
     // A plain op uses the operand names of its record, so that equal kernels have equal texts.
     for (const auto &[operand, spec] : llvm::zip(op.operands(), op.def().operands))
       add(*operand, spec.name);
+  else
+    for (const Value *input : op.inputs())
+      add(*input, inputName(*input));
+  taken.erase(family.body);
+  if (!op.region()) {
     add(*op.result(), op.mnemonic());
     return;
   }
-  for (const Value *input : op.inputs())
-    add(*input, inputName(*input));
   for (const auto &inner : op.region()->ops())
     for (const auto &result : inner->results())
       add(*result, withoutLayer(result->name));
@@ -76,20 +81,32 @@ KernelNames::KernelNames(const Op &op) : op(op) {
     names[result.get()] = names[op.region()->terminator()->operand(result->resultIndex())];
 }
 
-void KernelNames::add(const Value &value, StringRef hint) {
-  if (names.count(&value))
-    return;
+/// Whether C++ reserves the name, or it is one of a constant.
+static bool isReserved(StringRef name) {
+  auto isUpperAt = [&](size_t i) { return name.size() > i && llvm::isUpper(name[i]); };
+  return name.starts_with("__") || (name.starts_with("_") && isUpperAt(1)) || (name.starts_with("k") && isUpperAt(1));
+}
+
+std::string KernelNames::takeName(StringRef hint, ArrayRef<StringRef> suffixes) {
   std::string base = hint.str();
   std::replace(base.begin(), base.end(), '.', '_');
-  if (llvm::isDigit(base[0]))
+  if (llvm::isDigit(base[0]) || isReserved(base))
     base = "v" + base;
   std::string candidate = base;
   auto isTaken = [&](StringRef suffix) { return taken.contains(candidate + suffix.str()); };
-  for (int i = 2; isTaken("") || isTaken("_out") || isTaken("_map"); ++i)
+  for (int i = 2; isTaken("") || llvm::any_of(suffixes, isTaken); ++i)
     candidate = base + "_" + std::to_string(i);
   taken.insert(candidate);
-  taken.insert(candidate + (isComputedHere(value) ? "_out" : "_map"));
-  names[&value] = candidate;
+  return candidate;
+}
+
+void KernelNames::add(const Value &value, StringRef hint) {
+  if (names.count(&value))
+    return;
+  std::string name = takeName(hint, {"_out", "_map", "_of_row"});
+  for (StringRef suffix : {isComputedHere(value) ? "_out" : "_map", "_of_row"})
+    taken.insert(name + suffix.str());
+  names[&value] = std::move(name);
 }
 
 bool KernelNames::isComputedHere(const Value &value) const {
@@ -164,8 +181,9 @@ std::string Functor::map(const Value &value) {
 std::string Functor::extent(const Dim &dim) {
   if (auto constant = dim.asConstant())
     return std::to_string(*constant);
-  addMember({"int ", dim.str(), nullptr, false});
-  return dim.str();
+  std::string name = names.of(*dim.getSymbol()).str();
+  addMember({"int ", name, nullptr, false, /*isMap=*/false, /*ranks=*/1, dim.getSymbol()});
+  return name;
 }
 
 std::string Functor::rank() {

@@ -7,19 +7,22 @@
 #pragma once
 
 #include "ir/IR.h"
+#include "kernels/families/KernelFamily.h"
 #include "ops/DeviceForm.h"
 
 namespace kiln {
 
-/// C++ names of the values of one op, and which of them and of the dims the kernel takes as parameters.
+/// C++ names of the dims and of the values of one op.
 class KernelNames {
 public:
   /// Names inputs, results and values of the region: the SSA name without its layer, made unique; of a plain op, the
-  /// names of its record's operands.
-  explicit KernelNames(const Op &op);
+  /// names of its record's operands. `more`: words of this form of kernel that no value may have as its name.
+  KernelNames(const Op &op, const KernelFamily &family, ArrayRef<StringRef> more = {});
 
   /// `ln_1_w` for `%ln_1_w.3`.
   StringRef of(const Value &value) const { return names.find(&value)->second; }
+  /// The parameter that holds a dim's extent.
+  StringRef of(const DimSymbol &dim) const { return dims.find(&dim)->second; }
   /// The parameter that holds its address: `x` of an input, `act_out` of a result, whose elements are `act`.
   std::string pointerTo(const Value &value) const;
   /// The parameter that is a tensor map of an input: `x_map`.
@@ -35,10 +38,13 @@ public:
 
 private:
   void add(const Value &value, StringRef hint);
+  /// A name like the hint that is free, as it is and with each of these behind it, and now is taken.
+  std::string takeName(StringRef hint, ArrayRef<StringRef> suffixes);
   bool isComputedHere(const Value &value) const;
 
   const Op &op;
   DenseMap<const Value *, std::string> names;
+  DenseMap<const DimSymbol *, std::string> dims;
   DenseSet<const Value *> constants;
   StringSet<> taken;
 };
@@ -60,7 +66,7 @@ public:
   std::string pointersOfRanks(const Value &value, int64_t ranks, bool writes = false);
   /// The member that is a tensor map. Only for the functor of a call: a map must stay a parameter.
   std::string map(const Value &value);
-  /// A dim's extent: a constant, or the member of its name.
+  /// A dim's extent: a constant, or the member that holds it.
   std::string extent(const Dim &dim);
   /// A line of the struct's body, and the op that it computes: the plan records the lines of each op.
   void add(const Twine &line, const Op *op = nullptr) { lines.push_back({line.str(), op}); }
@@ -79,9 +85,10 @@ public:
 
   struct Member {
     std::string type, name;
-    const Value *value = nullptr; ///< null for a dim
+    const Value *value = nullptr; ///< null for a dim and what is of no tensor
     bool writes = false, isMap = false;
-    int64_t ranks = 1; ///< addresses of a tensor, one of each rank
+    int64_t ranks = 1;              ///< addresses of a tensor, one of each rank
+    const DimSymbol *dim = nullptr; ///< whose extent it is
   };
   ArrayRef<Member> members() const { return memberList; }
 

@@ -14,29 +14,19 @@
 #include "support/Diagnostic.h"
 #include "support/Version.h"
 #include "support/files/File.h"
+#include "support/text/Printable.h"
 
 namespace kiln {
 
 namespace {
-
-/// A file's name in the form for comments and plan.toml: it may contain any bytes, and a newline would end the comment.
-std::string printable(StringRef name) {
-  const bool isText = llvm::json::isUTF8(name);
-  std::string shown;
-  for (unsigned char c : name)
-    if (c < 0x20 || c == 0x7F || (c >= 0x80 && !isText))
-      shown += formatv("\\{0:X-2}", static_cast<unsigned>(c)).str();
-    else
-      shown += static_cast<char>(c);
-  return shown;
-}
 
 std::string locationText(const Op &op) {
   if (!op.loc)
     return "(unknown)";
   // The generated code must not depend on the folder of the IR text.
   StringRef file = op.loc.isParsePosition ? llvm::sys::path::filename(op.loc.file->name) : StringRef(op.loc.file->name);
-  return printable(file) + ":" + std::to_string(op.loc.line);
+  // It may contain any bytes, and a newline would end the comment.
+  return printable(file, "") + ":" + std::to_string(op.loc.line);
 }
 
 Expr parseExpr(StringRef text) { return cantFail(Expr::parse(text), "plan-memory writes formulas"); }
@@ -299,8 +289,14 @@ Error Generator::addGenerate() {
   Expected<std::optional<TokenLoop>> loop = TokenLoop::of(module, out.plan);
   if (!loop)
     return loop.takeError();
-  if (!*loop)
+  if (!*loop) {
+    // What the module has under this name is no function that plans could have.
+    if (const Function *generate = module.findFunction(Entry::Generate))
+      return makeError(generate->loc, "@" + generate->name +
+                                          ": expected one kernel that can choose tokens, decode_layers, beside "
+                                          "@prefill and @decode");
     return Error::success();
+  }
   const Op &op = (*loop)->op();
   Expected<PlanStep> step = makeKernelStep(op, [&](const KernelChoice &choice) { return (*loop)->write(choice); });
   if (!step)

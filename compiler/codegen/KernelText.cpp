@@ -114,7 +114,7 @@ std::vector<Functor::Member> KernelAssembler::parameters() const {
     take([&](const Functor::Member &member) { return member.value == input; });
   take([](const Functor::Member &member) { return member.value != nullptr; });
   for (const auto &dim : op.parent()->function()->module().dims)
-    take([&](const Functor::Member &member) { return member.name == dim->name; });
+    take([&](const Functor::Member &member) { return member.dim == dim.get(); });
   return ordered;
 }
 
@@ -314,7 +314,7 @@ std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) co
   declareRanks(declared, text);
   for (auto it = dims; it != members.end(); ++it) {
     declared.push_back(it->type + it->name);
-    text.arguments.push_back(it->name);
+    text.arguments.push_back(it->dim->name);
   }
   return declared;
 }

@@ -124,7 +124,10 @@ std::string productText(Functor &functor, ArrayRef<Dim> dims);
 /// Declares the operands that an epilogue reads from memory, and their loads ahead of the arithmetic. `batchAndToken`:
 /// the line that computes these two.
 void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahead, const std::string &batchAndToken);
-/// The coordinates of element (row, col) of a matmul's result.
+/// The line that computes `b` and `t`, and `h` of rank 4, from the row of a tensor of rank 3 or 4.
+std::string leadingIndices(Functor &functor, const Type &type);
+/// The coordinates of element (row, col) of a matmul's result: of rank 3 and 4 by leadingIndices, but of one token a
+/// sequence by the row.
 Coordinates matmulCoordinates(const Type &type);
 
 /// `Config::kTileRows` for `tile_rows`.

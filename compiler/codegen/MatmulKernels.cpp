@@ -69,7 +69,9 @@ Coordinates matmulCoordinates(const Type &type) {
   at.row = "row";
   // With one token per sequence, the row is the batch.
   bool isOneToken = hasOneToken(type);
-  if (type.rank() == 3)
+  if (type.rank() == 4)
+    at.index = {"b", "h", "t", "col"};
+  else if (type.rank() == 3)
     at.index = {isOneToken ? "row" : "b", isOneToken ? "0" : "t", "col"};
   else
     at.index = {"row", "col"};
@@ -165,10 +167,8 @@ static Expected<Functor> epilogueFunctor(const Op &op, const KernelNames &names,
     if (Error error = emitBehind(emitter, op, product, layernorm))
       return error;
   std::string batchAndToken;
-  if (emitter.usesBatchAndToken() && !hasOneToken(result.type)) {
-    std::string tokens = epilogue.extent(result.type.shape[1]);
-    batchAndToken = "  const int b = row / " + tokens + ", t = row % " + tokens + ";";
-  }
+  if (emitter.usesBatchAndToken() && !hasOneToken(result.type))
+    batchAndToken = "  " + leadingIndices(epilogue, result.type);
   if (readsAhead) {
     addOperands(epilogue, emitter.ahead(), batchAndToken);
     addRowOperands(epilogue, emitter, mails);
@@ -193,7 +193,7 @@ static Expected<Functor> epilogueFunctor(const Op &op, const KernelNames &names,
 
 Expected<KernelText> writeMatmulKernel(const Op &op, const KernelChoice &choice) {
   const Op &product = *anchor(op);
-  KernelNames names(op);
+  KernelNames names(op, *choice.family, {"p"}); // the parameters of a normalisation
   KernelAssembler kernel(op, choice, names);
   MatmulProblem problem = matmulProblem(op);
   std::string cols = problem.cols.str(), depth = problem.depth.str();
@@ -248,7 +248,7 @@ Expected<KernelText> writeTensorProduct(const Op &op, const KernelChoice &choice
 }
 
 Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   if (choice.family->workspace)
     kernel.addWorkspace("float");
@@ -268,8 +268,9 @@ Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &c
 static void addMask(Functor &epilogue, const Op &mask, const KernelNames &names) {
   std::string scores = names.of(*mask.operand(0)).str(), masked = names.of(*mask.result()).str();
   epilogue.add("  Vec<float, V> " + masked + "; // " + names.line(mask), &mask);
-  epilogue.add("  for (int v = 0; v < V; ++v)", &mask);
-  epilogue.add("    " + masked + "[v] = " + visibility(mask, "row", "col + v") + " ? " + scores + "[v] : -infinity();",
+  epilogue.add("  for (int index = 0; index < V; ++index)", &mask);
+  epilogue.add("    " + masked + "[index] = " + visibility(mask, "row", "col + index") + " ? " + scores +
+                   "[index] : -infinity();",
                &mask);
 }
 
@@ -330,7 +331,7 @@ static Functor batchedInput(const Value &a, const KernelNames &names) {
 
 Expected<KernelText> writeBatchedKernel(const Op &op, const KernelChoice &choice) {
   const Op &product = *anchor(op);
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   const Value &a = *product.operand(0), &b = *product.operand(1), &out = *product.result();
   bool isQk = product.is(OpKind::qk);

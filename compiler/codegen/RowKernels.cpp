@@ -44,7 +44,7 @@ static Expected<const Op *> addBefore(const Op &op, const Op &norm) {
 
 Expected<KernelText> writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
   const Op &norm = *anchor(op);
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   const Value &x = *norm.operand(0), &out = *norm.result();
   std::string width = x.type.lastDim().str(), normed = names.of(out).str();
@@ -97,7 +97,7 @@ Expected<KernelText> writeLayerNormKernel(const Op &op, const KernelChoice &choi
 
 Expected<KernelText> writeRowStatisticsKernel(const Op &op, const KernelChoice &choice) {
   const Op &mean = *op.region()->ops().front(), &rstd = *mean.next();
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   const Value &x = *mean.operand(0);
   std::string width = x.type.lastDim().str();
@@ -120,7 +120,7 @@ Expected<KernelText> writeRowStatisticsKernel(const Op &op, const KernelChoice &
 }
 
 Expected<KernelText> writeRowReductionKernel(const Op &op, const KernelChoice &choice) {
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   const Value &x = *op.operand(0), &out = *op.result();
   std::string width = x.type.lastDim().str();
@@ -155,7 +155,7 @@ Expected<KernelText> writeRowReductionKernel(const Op &op, const KernelChoice &c
 //===----------------------------------------------------------------------===//
 
 Expected<KernelText> writeSoftmaxKernel(const Op &op, const KernelChoice &choice) {
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   const Value &x = *op.operand(0), &out = *op.result();
   Functor input("Input", names), epilogue("Epilogue", names);
@@ -204,9 +204,18 @@ std::string countOfShare(Functor &functor, int64_t size, int64_t ranks) {
   return std::to_string(size / ranks) + " + (" + functor.rank() + " < " + std::to_string(size % ranks) + ")";
 }
 
+std::string leadingIndices(Functor &functor, const Type &type) {
+  std::string tokens = functor.extent(type.shape[type.rank() - 2]);
+  if (type.rank() == 3)
+    return "const int b = row / " + tokens + ", t = row % " + tokens + ";";
+  std::string heads = functor.extent(type.shape[1]);
+  return "const int t = row % " + tokens + ", h = row / " + tokens + " % " + heads + ", b = row / " + tokens + " / " +
+         heads + ";";
+}
+
 namespace {
 
-/// Writes the body of a map kernel for one op. The index counts the elements of `walked`, row by row.
+/// Writes the body of a map kernel for one op. The index counts the elements of walkedValue, row by row.
 class MapWriter {
 public:
   MapWriter(const Op &op, const KernelNames &names) : op(op), names(names), body("Body", names) {}
@@ -216,20 +225,12 @@ public:
     if (!lines)
       return lines.takeError();
     body.add("template <int V> KILN_DEVICE void operator()(i64 index) const {");
-    std::string width = body.extent(walked().type.lastDim());
+    std::string width = body.extent(walkedValue(op).type.lastDim());
     body.add("  const int row = int(index / " + width + "), col = int(index % " + width + ");");
     for (const CodeLine &line : *lines)
       body.add("  " + line.text, line.op);
     body.add("}");
     return body;
-  }
-
-  /// The tensor whose elements the kernel visits: see the family's mapElementCount.
-  const Value &walked() const {
-    if (op.has(Trait::WritesState))
-      return *op.operand(1);
-    bool followsResult = op.is(OpKind::embed) || op.is(OpKind::lastRow) || op.is(OpKind::causalMask);
-    return followsResult ? *op.result() : *op.operand(0);
   }
 
 private:
@@ -297,7 +298,7 @@ private:
 
   /// Writes pointwise and layout ops, by their records.
   Expected<std::vector<CodeLine>> plainLines() {
-    const Value &from = walked();
+    const Value &from = walkedValue(op);
     EpilogueEmitter emitter(body, names, op, 0);
     Coordinates at = coordinates(from.type);
     std::string source = "kiln::load<V>(" + body.pointer(from) + " + " + elementOffset(body, at, from.type) + ")";
@@ -306,7 +307,9 @@ private:
     emitter.begin(from, at, variable);
     if (Error error = emitter.emit(op))
       return error;
-    std::vector<CodeLine> lines = leadingIndices(from.type, emitter.usesBatchAndToken());
+    std::vector<CodeLine> lines;
+    if (emitter.usesBatchAndToken() && from.type.rank() >= 3)
+      lines.push_back({leadingIndices(body, from.type)});
     lines.push_back({"const auto " + variable + " = " + source + ";"});
     llvm::append_range(lines, emitter.text());
     return lines;
@@ -326,17 +329,6 @@ private:
     return at;
   }
 
-  std::vector<CodeLine> leadingIndices(const Type &type, bool areUsed) {
-    if (!areUsed || type.rank() < 3)
-      return {};
-    std::string tokens = body.extent(type.shape[type.rank() - 2]);
-    if (type.rank() == 3)
-      return {{"const int b = row / " + tokens + ", t = row % " + tokens + ";"}};
-    std::string heads = body.extent(type.shape[1]);
-    return {{"const int t = row % " + tokens + ", h = row / " + tokens + " % " + heads + ", b = row / " + tokens +
-             " / " + heads + ";"}};
-  }
-
   const Op &op;
   const KernelNames &names;
   Functor body;
@@ -345,7 +337,7 @@ private:
 } // namespace
 
 Expected<KernelText> writeMapKernel(const Op &op, const KernelChoice &choice) {
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   MapWriter writer(op, names);
   Expected<Functor> body = writer.write();
@@ -353,7 +345,7 @@ Expected<KernelText> writeMapKernel(const Op &op, const KernelChoice &choice) {
     return body.takeError();
   kernel.add(*body);
   Functor &call = kernel.call();
-  const Type &type = writer.walked().type;
+  const Type &type = walkedValue(op).type;
   std::string rows = rowsText(call, type);
   std::string count = "i64(" + rows + ") * " + call.extent(type.lastDim());
   std::string statement = choice.family->body.str() + "<Config>(" + count + ", " + body->construction() + ");";

@@ -30,14 +30,14 @@ static Functor scoreEpilogue(const Op &op, const KernelNames &names, const Token
 }
 
 Expected<KernelText> writeTensorScoreKernel(const Op &op, const KernelChoice &choice) {
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   kernel.addWorkspace("RowScore");
   return writeTensorProduct(op, choice, kernel, scoreEpilogue(op, names, *tokenScores(op)));
 }
 
 Expected<KernelText> writeScoreRowsKernel(const Op &op, const KernelChoice &choice) {
-  KernelNames names(op);
+  KernelNames names(op, *choice.family);
   KernelAssembler kernel(op, choice, names);
   const TokenScores scores = *tokenScores(op);
   const Type &type = scores.logits->type;

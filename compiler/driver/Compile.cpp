@@ -27,24 +27,24 @@ bool hasKernels(const Module &module) {
   });
 }
 
-static bool selectsKernels(const PassInvocation &invocation) { return invocation.pass == &selectKernelsPass; }
-
 /// The passes that take a module to a stage, depending on the `model` that it was read from.
 static Expected<std::vector<PassInvocation>> passesFor(StringRef model, const Module &module, Stage stage,
                                                        const CompileOptions &options) {
-  std::vector<PassInvocation> passes = pipeline(stage, options.pipeline);
   if (!options.passes.empty()) {
     Expected<std::vector<PassInvocation>> chosen = parsePasses(options.passes);
-    if (!chosen)
-      return chosen.takeError();
-    auto end = stage == Stage::Graph   ? chosen->begin()
-               : stage == Stage::Fused ? llvm::find_if(*chosen, selectsKernels)
-                                       : chosen->end();
-    passes.assign(chosen->begin(), end);
-  } else if (model.ends_with(".kiln")) {
-    auto first = hasKernels(module) ? passes.end() : llvm::find_if(passes, selectsKernels);
-    passes.erase(passes.begin(), first);
+    if (chosen)
+      chosen->resize(endOf(stage, *chosen));
+    return chosen;
   }
+  if (!model.ends_with(".kiln"))
+    return pipeline(stage, options.pipeline);
+  if (hasKernels(module))
+    return std::vector<PassInvocation>();
+  // The text is the fused graph.
+  PipelineOptions rest = options.pipeline;
+  rest.ranks = module.ranks();
+  std::vector<PassInvocation> passes = pipeline(stage, rest);
+  passes.erase(passes.begin(), passes.begin() + static_cast<ptrdiff_t>(endOf(Stage::Fused, passes)));
   return passes;
 }
 

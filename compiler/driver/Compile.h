@@ -14,9 +14,9 @@ struct CompileOptions {
 };
 
 /// Reads MODEL and runs passes up to `stage`. A .toml, a directory with config.json or a model in one file goes through
-/// the whole pipeline. The IR of a .kiln file is taken to be as fused as it is to become: select-kernels and what
-/// follows run, and nothing where an op has a kernel already. Of `options.passes`, Stage::Fused runs those before
-/// select-kernels. Error: as readModelConfig, parseModule and the passes report.
+/// the whole pipeline. The IR of a .kiln file is taken to be as fused as it is to become, as Stage::Fused leaves it:
+/// the passes behind that run, and none where an op has a kernel already. Of `options.passes`, a stage runs as many as
+/// endOf says. Error: as readModelConfig, parseModule and the passes report.
 Expected<std::unique_ptr<Module>> compileToStage(StringRef model, Stage stage, const CompileOptions &options,
                                                  SourceManager &sources);
 

@@ -1,5 +1,7 @@
 #include "ir/OpDef.h"
 
+#include "support/model/RankSplit.h"
+
 namespace kiln {
 
 const OpDef *OpTable::find(StringRef mnemonic) const {
@@ -45,7 +47,14 @@ ArrayRef<AttributeSpec> moduleAttributes() {
       {Name::serial, Kind::Bool, "a kernel starts when the one in front of it has ended", false},
       {Name::restrictPointers, Kind::Bool, "tensors are __restrict__ parameters of kernels; needs serial", false},
       {Name::portable, Kind::Bool, "kernels run on every target of the plan, not only on their own", false},
-      {Name::ranks, Kind::Int, "ranks among which tensors are split (shard-tensors)", false, {}, std::nullopt, 2},
+      {Name::ranks,
+       Kind::Int,
+       "ranks among which tensors are split (shard-tensors)",
+       false,
+       {},
+       std::nullopt,
+       2,
+       mostRanks},
       {Name::batchInvariant,
        Kind::Int,
        "1: a row's bits may depend on those beside it; else they do not, if kernels allow (choose-tiles)",
@@ -84,6 +93,8 @@ const AttributeSpec *findSpec(ArrayRef<AttributeSpec> specs, StringRef name) {
 static std::string kindText(const AttributeSpec &spec) {
   if (!spec.choices.empty())
     return llvm::join(spec.choices, " or ");
+  if (spec.most != INT64_MAX)
+    return ("an integer from " + Twine(spec.least) + " to " + Twine(spec.most)).str();
   if (spec.least != INT64_MIN)
     return ("an integer of " + Twine(spec.least) + " or more").str();
   static constexpr StringRef elements[] = {"integers", "floats", "truth values", "names",
@@ -99,7 +110,7 @@ static bool fits(const AttributeSpec &spec, const Attribute &value) {
     return llvm::is_contained(spec.choices, value.asString());
   if (spec.elements)
     return llvm::all_of(value.asList(), [&](const Attribute &item) { return item.kind() == *spec.elements; });
-  return value.kind() != Attribute::Kind::Int || value.asInt() >= spec.least;
+  return value.kind() != Attribute::Kind::Int || (value.asInt() >= spec.least && value.asInt() <= spec.most);
 }
 
 std::string attributeProblem(ArrayRef<AttributeSpec> specs, StringRef name, const Attribute &value) {

@@ -63,8 +63,8 @@ struct AttributeSpec {
   SmallVector<StringRef, 2> choices = {};
   /// The kind of a List's elements; none: any kind.
   std::optional<Attribute::Kind> elements = std::nullopt;
-  /// The minimum of an Int.
-  int64_t least = INT64_MIN;
+  /// The minimum and the maximum of an Int.
+  int64_t least = INT64_MIN, most = INT64_MAX;
 };
 
 /// A name that model configurations (`activation_function`) use for an op, and the attributes that it implies.

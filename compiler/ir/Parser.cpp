@@ -157,8 +157,12 @@ Error Parser::parseRecipeStep(WeightRecipe &recipe) {
     advance();
     return Error::success();
   }
-  (consumeWord("transpose") ? recipe.transpose : recipe.pad) = true;
+  if (consumeWord("transpose")) {
+    recipe.transpose = true;
+    return Error::success();
+  }
   consumeWord("pad");
+  recipe.pad = true;
   return Error::success();
 }
 

@@ -61,7 +61,7 @@ public:
 
   void print(const Module &module) {
     os << "module @" << module.name;
-    printFunctionAttributes(module.attributes);
+    printHeadAttributes(module.attributes);
     os << " {\n";
     for (const auto &dim : module.dims)
       os << "  dim " << dim->name << " : " << dim->min << ".." << dim->max << '\n';
@@ -76,7 +76,7 @@ public:
   }
 
 private:
-  void printFunctionAttributes(const AttributeMap &attributes) {
+  void printHeadAttributes(const AttributeMap &attributes) {
     if (!attributes.empty())
       os << " attributes" << attributesSuffix(attributes);
   }
@@ -139,7 +139,7 @@ private:
       os << function.resultTypes[0].str();
     else
       os << '(' << typeList(function.resultTypes) << ')';
-    printFunctionAttributes(function.attributes);
+    printHeadAttributes(function.attributes);
     os << " {\n";
     printBlock(function.body, 4);
     os << "  }\n";

@@ -148,6 +148,9 @@ private:
     if (yield->operands().size() != op.results().size() || op.results().empty())
       return opError(*yield, "expected as many operands as the region has results (" + Twine(op.results().size()) +
                                  "), got " + Twine(yield->operands().size()));
+    for (const Value *yielded : yield->operands())
+      if (!yielded->definingOp() || yielded->definingOp()->parent() != op.region())
+        return opError(*yield, "expected results of the region, got %" + yielded->name);
     for (const auto &[result, yielded] : llvm::zip(op.results(), yield->operands()))
       if (!(result->type == yielded->type))
         return opError(op, "expected result type " + yielded->type.str() + ", got " + result->type.str());
@@ -216,9 +219,15 @@ static Error checkHead(const Module &module) {
     if (const Attribute *dim = findAttribute(module.attributes, name); dim && !module.findDim(dim->asString()))
       return makeError(module.loc,
                        "module @" + module.name + ": attribute '" + name + "': expected a dim, got " + dim->str());
-  for (const auto &function : module.functions)
+  for (const auto &function : module.functions) {
     if (Error error = checkAttributes(functionAttributes(), function->attributes, "@" + function->name, function->loc))
       return error;
+    // Plans have such a limit of this function only: others would have kernels for fewer sequences than calls have.
+    if (findAttribute(function->attributes, FunctionAttribute::sequences) &&
+        findEntry(function->name) != Entry::Generate)
+      return makeError(function->loc, "@" + function->name + ": attribute '" + FunctionAttribute::sequences +
+                                          "': expected only on @" + entryName(Entry::Generate));
+  }
   return Error::success();
 }
 

@@ -203,8 +203,6 @@ static Expected<Type> inferCausalMask(const Op &op) {
   if (op.operandOrNull(1))
     if (Error error = expectType(op, 1, Type(DType::I32, {op.operand(0)->type.shape[0]})))
       return error;
-  if (const Attribute *window = op.attribute("window"); window && window->asInt() < 1)
-    return opError(op, "attribute 'window': expected 1 or more, got " + window->str());
   if (const Attribute *offset = op.attribute("offset"); offset && !op.operandOrNull(1))
     return opError(op, "attribute 'offset': expected none without positions, got " + offset->str());
   return op.operand(0)->type;
@@ -231,6 +229,9 @@ template <class Real> static Error evaluateCausalMask(EvalArgs<Real> &args) {
   return Error::success();
 }
 
+/// Generated code adds offsets to positions and tokens of 31 bits, and subtracts windows from the sum.
+constexpr int64_t mostOffset = 1 << 30;
+
 const OpDef causalMaskOp = {
     .kind = OpKind::causalMask,
     .mnemonic = "causal_mask",
@@ -239,8 +240,22 @@ const OpDef causalMaskOp = {
     .traits = Trait::Pointwise,
     .operands = {{"scores", "[B,H,T,S]"},
                  {"positions", "i32[B] position of each row's first query; 0 when left out", true}},
-    .attributes = {{"offset", Attribute::Kind::Int, "added to positions; 0 when left out", false},
-                   {"window", Attribute::Kind::Int, "how many keys a query sees at most; all when left out", false}},
+    .attributes = {{"offset",
+                    Attribute::Kind::Int,
+                    "added to positions; 0 when left out",
+                    false,
+                    {},
+                    std::nullopt,
+                    -mostOffset,
+                    mostOffset},
+                   {"window",
+                    Attribute::Kind::Int,
+                    "how many keys a query sees at most; all when left out",
+                    false,
+                    {},
+                    std::nullopt,
+                    1,
+                    INT32_MAX}},
     .infer = inferCausalMask,
     .evaluateF32 = evaluateCausalMask<float>,
     .evaluateF64 = evaluateCausalMask<double>,

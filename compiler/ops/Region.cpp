@@ -32,6 +32,35 @@ size_t contractionsOf(const Op &op) {
   return op.region() ? static_cast<size_t>(llvm::count_if(op.region()->ops(), isContraction)) : 0;
 }
 
+std::string structureOf(const Op &op) {
+  std::string text = op.symbol;
+  DenseMap<const Value *, size_t> numbers;
+  auto addValue = [&](const Value &value) {
+    auto [it, isNew] = numbers.try_emplace(&value, numbers.size());
+    text += " %" + std::to_string(it->second);
+    if (!isNew)
+      return;
+    StringRef origin = value.isWeight() ? "weight" : value.isState() ? "state" : value.definingOp() ? "" : "argument";
+    text += (":" + origin + value.type.str()).str();
+  };
+  auto addOp = [&](const Op &one) {
+    text += ("\n" + one.mnemonic()).str();
+    for (const Value *operand : one.operands())
+      addValue(*operand);
+    AttributeMap own = one.attributes();
+    for (const AttributeSpec &spec : commonAttributes())
+      own.erase(spec.name.str());
+    text += " " + Attribute(own).str() + " =";
+    for (const auto &result : one.results())
+      addValue(*result);
+  };
+  if (op.region())
+    for (const auto &inner : op.region()->ops())
+      addOp(*inner);
+  addOp(op);
+  return text;
+}
+
 std::string regionName(const Block &region) {
   auto holds = [&](OpKind kind) { return llvm::any_of(region.ops(), [&](const auto &op) { return op->is(kind); }); };
   bool isAttention = holds(OpKind::qk) && holds(OpKind::softmax) && holds(OpKind::pv);
@@ -40,13 +69,13 @@ std::string regionName(const Block &region) {
     if (op->has(Trait::Terminator))
       continue;
     StringRef label = op->def().label ? op->def().label(*op) : op->mnemonic();
-    // So do the ops that compute or merge statistics, and the one that applies them.
+    // The ops that compute or merge statistics, and the one that applies them, share one name.
     if (holds(OpKind::normalizeProduct) &&
         (op->is(OpKind::rowMean) || op->is(OpKind::rowRstd) || op->is(OpKind::mergedRstd)))
       label = "norm";
     else if (holds(OpKind::allReduce) && (op->is(OpKind::rowMean) || op->is(OpKind::rowRstd)))
       label = "statistics";
-    // All ops that belong to the scores share one name.
+    // So do all ops that belong to the scores.
     if (isAttention && (op->has(Trait::Contraction) || op->is(OpKind::softmax) || op->is(OpKind::scale) ||
                         op->is(OpKind::causalMask) || op->is(OpKind::mergeHeads)))
       label = "attention";

@@ -17,6 +17,10 @@ std::vector<const Op *> opsOf(const Block &region);
 /// How many contractions a region has; 0 for a plain op.
 size_t contractionsOf(const Op &op);
 
+/// What an op of a function's body computes of which operands, in one text, without the attributes of later stages:
+/// layers that are alike have the same.
+std::string structureOf(const Op &op);
+
 /// `matmul_bias_gelu`, `attention`: labels of the ops of a region, each once.
 std::string regionName(const Block &region);
 

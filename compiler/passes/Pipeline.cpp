@@ -31,6 +31,20 @@ static bool leavesDecodeOpen(const PipelineOptions &options) {
          !options.stepByStep && !options.serial;
 }
 
+/// Whether the pass decides which kernels there are: those from defer-norm on, in the order of Passes.def.
+static bool isAboutKernels(const PassDef &pass) {
+  auto position = [](const PassDef &one) { return llvm::find(allPasses(), &one) - allPasses().begin(); };
+  return position(pass) >= position(deferNormPass);
+}
+
+size_t endOf(Stage stage, ArrayRef<PassInvocation> passes) {
+  auto isLater = [&](const PassInvocation &invocation) {
+    return stage == Stage::Graph ? invocation.pass != &shardTensorsPass
+                                 : stage == Stage::Fused && isAboutKernels(*invocation.pass);
+  };
+  return static_cast<size_t>(llvm::find_if(passes, isLater) - passes.begin());
+}
+
 std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options) {
   std::vector<PassInvocation> passes;
   auto add = [&](const PassDef &pass, AttributeMap given = {}) {
@@ -43,8 +57,6 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   // On how many GPUs
   if (options.ranks > 1)
     add(shardTensorsPass, {{"ranks", options.ranks}});
-  if (stage == Stage::Graph)
-    return passes;
 
   // What is computed
   add(canonicalizePass);
@@ -74,8 +86,6 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
     add(formPersistentKernelPass, {{"target", Attribute::ident(options.target)},
                                    {"when_faster", ifFaster},
                                    {"for_one", ifFaster && options.batchInvariant == 1}});
-  if (stage == Stage::Fused)
-    return passes;
 
   // By which kernels, where in memory
   // The library's products add a bias first.
@@ -97,6 +107,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
                         {"batch_invariant", options.batchInvariant}});
   add(placeParametersPass);
   add(planMemoryPass);
+  passes.erase(passes.begin() + static_cast<ptrdiff_t>(endOf(stage, passes)), passes.end());
   return passes;
 }
 

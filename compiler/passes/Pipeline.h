@@ -41,4 +41,8 @@ enum class Stage { Graph, Fused, Plan, Cuda, Cubin };
 /// The passes up to a stage, in order.
 std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options);
 
+/// How many of these passes lead to the stage: to the graph, those that split tensors among ranks; to the fused graph,
+/// those in front of the first that is about kernels.
+size_t endOf(Stage stage, ArrayRef<PassInvocation> passes);
+
 } // namespace kiln

@@ -1,15 +1,12 @@
 #include "plan/LaunchChecks.h"
 
 #include "plan/MapChecks.h"
+#include "support/model/LaunchLimits.h"
 
 namespace kiln {
 
 namespace {
 
-// The limits of a launch on any GPU.
-constexpr int64_t maxGrid[] = {INT32_MAX, 65535, 65535};
-constexpr int64_t maxThreads = 1024;
-constexpr int64_t maxConstantBytes = 64 * 1024;
 // Parameters of 8 bytes each, within the 32764 bytes that a kernel's parameters can have.
 constexpr size_t maxArguments = 4095;
 
@@ -32,8 +29,9 @@ private:
     const PlanKernel *kernel = plan.findKernel(launch.kernel);
     if (!kernel)
       return where["kernel"].fail("no kernel '" + launch.kernel + "'");
-    if (launch.threads > maxThreads)
-      return where["threads"].fail("expected at most " + Twine(maxThreads) + " threads, got " + Twine(launch.threads));
+    if (launch.threads > mostBlockThreads)
+      return where["threads"].fail("expected at most " + Twine(mostBlockThreads) + " threads, got " +
+                                   Twine(launch.threads));
     if (launch.dynamicShared > maxSharedBytes)
       return where["dynamic_shared"].fail("expected at most " + Twine(maxSharedBytes) + " bytes, got " +
                                           Twine(launch.dynamicShared));
@@ -78,9 +76,9 @@ private:
       if (__builtin_add_overflow(bytes, cantFail(packedSize(weight->recipe), "checked before"), &bytes))
         bytes = INT64_MAX;
     }
-    return bytes <= maxConstantBytes
+    return bytes <= mostConstantBytes
                ? Error::success()
-               : where.fail("expected at most " + Twine(maxConstantBytes) + " bytes, got " + Twine(bytes));
+               : where.fail("expected at most " + Twine(mostConstantBytes) + " bytes, got " + Twine(bytes));
   }
 
   /// Each block must have at least one byte of the launch's data for itself. A kernel never needs a grid with more
@@ -88,7 +86,7 @@ private:
   Error checkGrid(Place where, const PlanLaunch &launch) const {
     Expr blocks(1);
     for (size_t i = 0; i < launch.grid.size(); ++i) {
-      if (Error error = formulas.checkRange(where[i], launch.grid[i], 1, maxGrid[i]))
+      if (Error error = formulas.checkRange(where[i], launch.grid[i], 1, mostGridBlocks[i]))
         return error;
       blocks = blocks * launch.grid[i];
     }

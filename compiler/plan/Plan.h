@@ -18,9 +18,6 @@ namespace kiln {
 /// Increased whenever a reader of one version would misread a plan of another.
 constexpr int64_t planFormatVersion = 14;
 
-/// The most GPUs that may share a model.
-constexpr int64_t mostRanks = 64;
-
 struct PlanDim {
   std::string name;
   int64_t min = 1, max = 1;

@@ -71,7 +71,7 @@ TEST(TuningDatabase, AnEntryMayHaveTheCallInWhichItWasTried) {
 
 TEST(TuningDatabase, RefusesWhatIsNone) {
   const std::tuple<const char *, const char *, const char *> cases[] = {
-      {"sm_80", "sm_1", "unknown target 'sm_1'"},
+      {"sm_80", "sm_1", ":2:10: error: unknown target 'sm_1'"},
       {"kernel = \"layernorm\"", "kernel = \"layernorms\"",
        ":8:10: error: kernel: expected the name of a kernel family"},
       {"us = 1.50", "us = \"fast\"", ":10:6: error: us: expected a number, got \"fast\""},

@@ -58,6 +58,7 @@ TEST(CostModel, NoTimeOfAGpuIsInTheCode) {
     seen.insert(family.name);
     DimBinding dims = upperBounds(op);
     for (const Tile &tile : family.configurations(op, target, dims)) {
+      ASSERT_TRUE(family.isSound(op, tile)) << family.name.str() << ' ' << Attribute(tile).str();
       double seconds = family.estimate(op, tile, target, dims);
       ASSERT_NEAR(family.estimate(op, tile, slow, dims) / seconds, 2, 1e-9)
           << family.name.str() << ' ' << Attribute(tile).str();

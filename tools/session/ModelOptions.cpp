@@ -109,6 +109,7 @@ Effects effectsOf(const PipelineOptions &options) {
   const PipelineOptions initial;
   Effects effects;
   effects.onDType = options.dtype != initial.dtype;
+  effects.onGraph = options.decode != initial.decode;
   effects.onKernels = options.matmul != initial.matmul || options.decode != initial.decode ||
                       options.tuning != initial.tuning || options.batchInvariant != initial.batchInvariant ||
                       !options.kernels.empty() || !options.tiles.empty() || options.stepByStep ||
@@ -159,6 +160,10 @@ Error checkForText(const PipelineChoices &choices, const Module &module, StringR
   if (choices.ranks)
     return makeUsageError("--ranks: " + path + " is IR, which is split or not; compile the model again with --ranks " +
                           Twine(*choices.ranks));
+  if (choices.decode)
+    return makeUsageError("--decode: " + path +
+                          " is IR, whose @decode is one kernel or not; compile the model again with --decode " +
+                          *choices.decode);
   std::vector<GivenOption> given = givenOptions(choices);
   if (!given.empty() && hasKernels(module))
     return makeUsageError(given.front().name + ": the ops of " + path +

@@ -11,12 +11,36 @@ Expr rowCount(const Type &type) {
   return product;
 }
 
+const Value &walkedValue(const Op &op) {
+  if (op.has(Trait::WritesState))
+    return *op.operand(1);
+  bool gathers = op.is(OpKind::embed) || op.is(OpKind::lastRow) || op.is(OpKind::causalMask);
+  return gathers ? *op.result() : *op.operand(0);
+}
+
 /// The slice that is the only reader of a product inside its region, normalised or not: columns after it are padding.
 static const Op *soleSlice(const Value &value) {
   const Op *reader = value.hasOneUse() ? value.getUsers()[0] : nullptr;
   if (reader && reader->is(OpKind::normalizeProduct) && reader->operand(0) == &value)
     return soleSlice(*reader->result());
   return reader && reader->is(OpKind::slice) ? reader : nullptr;
+}
+
+Dim computedColumns(const Value &product) {
+  const Op *slice = soleSlice(product);
+  return slice ? Dim(slice->intAttribute("size")) : product.type.lastDim();
+}
+
+int64_t mostOutputVec(const Op &product) {
+  return dtypeSize(product.operand(1)->type.dtype) == 2 || product.attribute("precision") ? 8 : 4;
+}
+
+bool keepsVectorsWhole(const Op &move, const Op &product) {
+  const int64_t cols = computedColumns(*product.result()).asConstant().value_or(1);
+  const int64_t vec = widestVector(cols, mostOutputVec(product));
+  if (move.is(OpKind::slice))
+    return move.intAttribute("size") % vec == 0;
+  return !move.is(OpKind::splitHeads) || *move.result()->type.lastDim().asConstant() % vec == 0;
 }
 
 MatmulProblem matmulProblem(const Op &op) {
@@ -28,9 +52,8 @@ MatmulProblem matmulProblem(const Op &op) {
   if (product.is(OpKind::matmul)) {
     problem.rows = rowCount(out);
     problem.transposed = product.boolAttribute("transpose_b");
-    const Op *slice = op.region() ? soleSlice(*product.result()) : nullptr;
-    if (slice)
-      problem.cols = Expr(slice->intAttribute("size"));
+    if (op.region())
+      problem.cols = computedColumns(*product.result()).expr();
     return problem;
   }
   problem.batch = out.shape[0].expr() * out.shape[1].expr();

@@ -14,6 +14,16 @@ struct MatmulProblem {
 /// The extents of an op whose anchor is a matmul, qk or pv. Columns that a slice drops are not computed.
 MatmulProblem matmulProblem(const Op &op);
 
+/// The columns of a product that its kernel computes: all, or those that a slice keeps which is its only reader.
+Dim computedColumns(const Value &product);
+
+/// Kernels of a product hand columns to their epilogue as the widest vectors that divide those which they compute, up
+/// to this: 8 in tensor cores, else 4.
+int64_t mostOutputVec(const Op &product);
+/// Whether a move behind the product puts all of such a vector in one place or nowhere. The kernel decides by the
+/// vector's first column.
+bool keepsVectorsWhole(const Op &move, const Op &product);
+
 /// Attention of `queries` tokens over `keys` keys in every head.
 struct AttentionProblem {
   Expr batch, heads, queries, keys;
@@ -65,6 +75,10 @@ bool attendsToCache(const Op &op);
 /// Whether the op is of @decode or @verify in a module with both. A row must then have the same bits in both, so they
 /// run by the same kernels in the same configurations, or in those that give a row the same bits.
 bool isVerified(const Op &op);
+
+/// The tensor whose elements a kernel for one function of every element visits: the operand that the op transforms or
+/// moves; the result of ops that gather it.
+const Value &walkedValue(const Op &op);
 
 /// Product of all extents but the last.
 Expr rowCount(const Type &type);

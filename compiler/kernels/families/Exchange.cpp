@@ -190,9 +190,11 @@ static int64_t vectorsOfLane(const Op &op) {
 }
 constexpr int64_t mostVectorsOfLane = mostColumnsOfWarp / (32 * inboxVec);
 
-static bool acceptsSlices(const Op &op, const Target &, const DimBinding &upper) {
-  return isExchange(op) && anchor(op)->is(OpKind::allReduce) && !usesGroups(op) &&
-         vectorsOfLane(op) <= mostVectorsOfLane && valueAt(exchangedType(op).elements(), upper) >= fewestSliced;
+static bool acceptsSlices(const Op &op, const Target &target, const DimBinding &upper) {
+  // Where there are fewer elements, another family must run the op.
+  const bool hasOther = acceptsExchange(op, target, upper) || acceptsRows(op, target, upper);
+  return hasOther && anchor(op)->is(OpKind::allReduce) && !usesGroups(op) && vectorsOfLane(op) <= mostVectorsOfLane &&
+         valueAt(exchangedType(op).elements(), upper) >= fewestSliced;
 }
 
 static int64_t bytesOfParts(const Op &op) { return columnsOf(op) * dtypeSize(exchangedType(op).dtype); }

@@ -6,10 +6,13 @@
 #include "kernels/families/matmul/TokenScores.h"
 #include "ops/Region.h"
 #include "support/Diagnostic.h"
+#include "support/model/LaunchLimits.h"
 
 namespace kiln {
 
 int64_t setting(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
+
+bool anyTile(const Op &, const Tile &) { return true; }
 
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
@@ -60,10 +63,18 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
 /// The contractions of an attention; a region with more of them is a whole layer or several.
 constexpr size_t attentionContractions = 2;
 
+/// Whether the op is a product with a move behind it that parts the vectors in which kernels have columns.
+static bool partsVectors(const Op &op) {
+  if (!op.region() || !anchor(op)->is(OpKind::matmul))
+    return false;
+  return llvm::any_of(op.region()->ops(), [&](const auto &inner) { return !keepsVectorsWhole(*inner, *anchor(op)); });
+}
+
 bool KernelFamily::runs(const Op &op, const Target &target, const DimBinding &upper) const {
   return hasScoredProduct(op) == (form == KernelForm::TensorScore) &&
          (contractionsOf(op) > attentionContractions) == (form == KernelForm::DecodeLayers) &&
-         (!computesStatistics(op) || rowVectors > 0) && (!sumsParts(op) || inbox) && accepts(op, target, upper);
+         (!computesStatistics(op) || rowVectors > 0) && (!sumsParts(op) || inbox) &&
+         (form == KernelForm::DecodeLayers || !partsVectors(op)) && accepts(op, target, upper);
 }
 
 const KernelFamily *findKernelFamily(StringRef name) {
@@ -82,9 +93,9 @@ Expected<const Target *> targetOf(const Module &module) {
 
 Expected<const Target *> targetNamed(StringRef name, const Module &module) {
   Expected<const Target *> found = findTarget(name);
-  if (found && module.boolAttribute(ModuleAttribute::portable))
-    return &portable(**found);
-  return found;
+  if (!found)
+    return makeError(module.loc, takeDiagnostics(found.takeError()).front().message);
+  return module.boolAttribute(ModuleAttribute::portable) ? &portable(**found) : *found;
 }
 
 Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target,
@@ -98,16 +109,35 @@ Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel
   return family;
 }
 
-/// The maximum of a setting: far above any useful value, and a product of three still does not overflow.
+/// The maximum of a setting: far above any useful value, and a product of three does not overflow. With it, isSound
+/// computes; the others compute with what it accepts.
 constexpr int64_t maxSetting = 1 << 20;
-/// The maximum per block, on every target.
-constexpr int64_t maxThreads = 1024;
 
 Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,
                 const DimBinding &upper) {
   if (!tile || tile->kind() != Attribute::Kind::Dict)
     return opError(op, "expected the attribute 'tile'; run choose-tiles first");
-  Tile example = family.configurations(op, target, upper).front();
+  return checkTile(op, family, tile, target, upper, family.configurations(op, target, upper).front());
+}
+
+/// Checks that a launch can have the grid, whatever the dims are.
+static Error checkGrid(const Op &op, const Launch &launch, const Attribute &tile) {
+  const DimBinding upper = upperBounds(op);
+  for (size_t i = 0; i < launch.grid.size(); ++i) {
+    const int64_t blocks = valueAt(launch.grid[i], upper);
+    if (blocks <= mostGridBlocks[i])
+      continue;
+    std::string at;
+    for (const auto &[dim, bound] : upper)
+      at += (at.empty() ? " with " : ", ") + dim + " = " + std::to_string(bound);
+    return opError(op, "expected a grid of at most " + Twine(mostGridBlocks[i]) + " blocks in " + Twine("xyz"[i]) +
+                           ", got " + Twine(blocks) + at + ", by " + launch.grid[i].str() + ", with " + tile.str());
+  }
+  return Error::success();
+}
+
+Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,
+                const DimBinding &upper, const Tile &example) {
   bool fits = tile->asDict().size() == example.size();
   for (const auto &[name, value] : example) {
     auto it = tile->asDict().find(name);
@@ -119,15 +149,15 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
                            ", got " + tile->str());
   if (family.form == KernelForm::Library)
     return Error::success();
-  if (family.isSound && !family.isSound(op, tile->asDict()))
+  if (!family.isSound(op, tile->asDict()))
     return opError(op, "attribute 'tile': expected settings that the template " + family.header + " takes, like " +
                            Attribute(example).str() + ", got " + tile->str());
   const int64_t rows = valueAt(rowsOf(op), upper);
   if (family.mostRows && family.mostRows(op, tile->asDict()) < rows)
     return opError(op, "attribute 'tile': expected settings for " + Twine(rows) + " rows, got " + tile->str());
   Launch launch = family.launch(op, tile->asDict());
-  if (launch.threads < 1 || launch.threads > maxThreads)
-    return opError(op, "attribute 'tile': expected 1 to " + Twine(maxThreads) + " threads a block, got " +
+  if (launch.threads < 1 || launch.threads > mostBlockThreads)
+    return opError(op, "attribute 'tile': expected 1 to " + Twine(mostBlockThreads) + " threads a block, got " +
                            Twine(launch.threads) + " with " + tile->str());
   if (launch.staticShared > maxStaticShared)
     return opError(op, "attribute 'tile': expected at most " + Twine(maxStaticShared) +
@@ -137,7 +167,62 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
     return opError(op, "attribute 'tile': expected at most " + Twine(target.sharedPerBlock) +
                            " bytes of shared memory a block, got " + Twine(launch.dynamicShared) + " with " +
                            tile->str());
+  return checkGrid(op, launch, *tile);
+}
+
+bool hasGrid(const Op &op, const KernelFamily &family, const Tile &tile) {
+  const DimBinding upper = upperBounds(op);
+  const Launch launch = family.launch(op, tile);
+  return llvm::all_of(llvm::zip(launch.grid, mostGridBlocks),
+                      [&](const auto &extent) { return valueAt(std::get<0>(extent), upper) <= std::get<1>(extent); });
+}
+
+/// Checks the variants, each {rows, kernel, tile}, with tokens or without, as variantsOf reads it.
+static Error checkVariants(const Op &op, const Target &target) {
+  const Attribute *variants = op.attribute("variants");
+  if (!variants)
+    return Error::success();
+  for (const Attribute &variant : variants->asList()) {
+    bool isDict = variant.kind() == Attribute::Kind::Dict;
+    const Attribute *rows = isDict ? findAttribute(variant.asDict(), "rows") : nullptr;
+    const Attribute *kernel = isDict ? findAttribute(variant.asDict(), "kernel") : nullptr;
+    const Attribute *tokens = isDict ? findAttribute(variant.asDict(), "tokens") : nullptr;
+    bool hasTokens = tokens && tokens->kind() == Attribute::Kind::Int && tokens->asInt() > 0 &&
+                     (tokensOfRows(op) || attendsToCache(op));
+    if (!rows || rows->kind() != Attribute::Kind::Int || !kernel || (tokens && !hasTokens))
+      return opError(op,
+                     "attribute 'variants': expected {rows = N, kernel = NAME, tile = {…}}, with tokens = N for rows "
+                     "of prompts and attention over a cache, got " +
+                         variant.str());
+    DimBinding upper = boundsForRows(op, rows->asInt(), tokens ? tokens->asInt() : 0);
+    Expected<const KernelFamily *> family = checkFamily(op, kernel, target, upper);
+    if (!family)
+      return family.takeError();
+    if (Error error = checkTile(op, **family, findAttribute(variant.asDict(), "tile"), target, upper))
+      return error;
+  }
   return Error::success();
+}
+
+/// What an op computes in which function, and the kernels that it was given.
+static std::string kernelsOf(const Op &op) {
+  std::string text = op.parent()->function()->name + " " + structureOf(op);
+  for (StringRef name : {"kernel", "tile", "variants"})
+    if (const Attribute *attribute = op.attribute(name))
+      text += (" " + name + "=").str() + attribute->str();
+  return text;
+}
+
+Error checkChoices(const Op &op, const Target &target, std::set<std::string> &checked) {
+  auto [known, isNew] = checked.insert(kernelsOf(op));
+  if (!isNew)
+    return Error::success();
+  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), target, boundsToChooseFor(op));
+  if (!family)
+    return family.takeError();
+  if (Error error = checkTile(op, **family, op.attribute("tile"), target, boundsToChooseFor(op)))
+    return error;
+  return checkVariants(op, target);
 }
 
 const KernelFamily *preferredFamily(const Op &op) {

@@ -45,6 +45,10 @@ enum class KernelForm {
 using Tile = AttributeMap;
 /// The value of an integer setting that the tile must have.
 int64_t setting(const Tile &tile, StringRef name);
+/// Of templates that accept any tile, and of libraries, which take none: KernelFamily::isSound.
+bool anyTile(const Op &op, const Tile &tile);
+/// The most of a setting `unroll`: more would only take the compiler of the kernels time.
+constexpr int64_t mostUnroll = 64;
 
 /// Bytes of shared memory that a kernel may declare on every target; the launch must ask for more than that.
 constexpr int64_t maxStaticShared = 48 * 1024;
@@ -100,9 +104,10 @@ struct KernelFamily {
   /// Configurations that `kiln tune` tries besides, since the model does not rank them well enough to choose among
   /// them; null: none.
   std::vector<Tile> (*moreToTry)(const Op &op, const Target &target, const DimBinding &upper) = nullptr;
-  /// Whether the template accepts a tile with these settings that is not among the configurations; null: it accepts
-  /// any.
-  bool (*isSound)(const Op &op, const Tile &tile) = nullptr;
+  /// Whether the template, whose static assertions these are, accepts a tile that has the settings of a configuration,
+  /// each of them a positive integer or a truth value. Nothing else of the record is asked about a tile that it does
+  /// not accept, except by the family's own configurations.
+  bool (*isSound)(const Op &op, const Tile &tile);
   /// What of a tile decides in which order the products of a row are added up: configurations of equal order, of this
   /// family or of another, give a row the same bits. Tensor cores: {ranges = 2, chains = 3}, the depth in two ranges
   /// one behind the other, and each of them in three chains, cut at whole steps of 128 bytes; the chains of a range are
@@ -152,10 +157,21 @@ Expected<const Target *> targetNamed(StringRef name, const Module &module);
 /// with dims up to `upper`.
 Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target,
                                            const DimBinding &upper);
-/// Checks that the op's attribute `tile` exists and has the settings of its family, that the template accepts them, and
-/// that a block fits on the target. Error: the first violation.
+/// Checks that the op's attribute `tile` exists and has the settings of its family, that the template accepts them,
+/// that a block fits on the target, and that launches can have as many blocks as the bounds of the dims ask for. Error:
+/// the first violation.
 Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,
                 const DimBinding &upper);
+/// The same for a dictionary, given one of the family's configurations, which take time to list.
+Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,
+                const DimBinding &upper, const Tile &example);
+/// Whether launches can have as many blocks as the bounds of the dims ask for, with one of the family's configurations.
+bool hasGrid(const Op &op, const KernelFamily &family, const Tile &tile);
+
+/// Checks the op's `kernel`, `tile` and `variants` as checkFamily and checkTile do, so that choiceOf and variantsOf can
+/// read them; unless an op of the function that computes the same has the same ones: layers are alike, and to list the
+/// configurations of a kernel takes time. `checked` are such ops. Error: the first violation.
+Error checkChoices(const Op &op, const Target &target, std::set<std::string> &checked);
 
 /// The family that the module wants for ops of this kind, whether or not it accepts this one; or null. The module's
 /// attribute `kernels = {layernorm = naive}`, written by select-kernels, maps kinds of anchors to families.

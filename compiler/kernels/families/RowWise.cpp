@@ -231,14 +231,6 @@ const KernelFamily softmaxFamily = {
 // map
 //===----------------------------------------------------------------------===//
 
-/// The tensor whose elements the kernel visits: the operand that a layout op moves; for last_row and all other ops, the
-/// result.
-static const Type &walkedType(const Op &op) {
-  if (op.has(Trait::WritesState))
-    return op.operand(1)->type;
-  return op.has(Trait::Layout) && !op.is(OpKind::lastRow) ? op.operand(0)->type : op.result()->type;
-}
-
 static bool acceptsMap(const Op &op, const Target &, const DimBinding &) {
   return !op.region() &&
          (op.has(Trait::Pointwise) || op.has(Trait::Layout) || op.is(OpKind::embed) || op.is(OpKind::normalize));
@@ -247,7 +239,8 @@ static bool acceptsMap(const Op &op, const Target &, const DimBinding &) {
 static std::vector<Tile> mapConfigurations(const Op &op, const Target &, const DimBinding &) {
   // A vector must stay within a row of the input and of the output. The columns of a mask are keys, each visible or
   // not.
-  std::optional<int64_t> from = walkedType(op).lastDim().asConstant(), to = op.result()->type.lastDim().asConstant();
+  std::optional<int64_t> from = walkedValue(op).type.lastDim().asConstant(),
+                         to = op.result()->type.lastDim().asConstant();
   int64_t vec = from && to && !op.is(OpKind::causalMask) ? std::min(widestVector(*from, 4), widestVector(*to, 4)) : 1;
   std::vector<Tile> tiles;
   for (int64_t threads : {128, 256})
@@ -258,19 +251,20 @@ static std::vector<Tile> mapConfigurations(const Op &op, const Target &, const D
 
 static bool isSoundMap(const Op &op, const Tile &tile) {
   int64_t widest = setting(mapConfigurations(op, Target(), {}).front(), "vec"), vec = setting(tile, "vec");
-  return isPowerOfTwo(vec) && vec <= widest && setting(tile, "threads") % 32 == 0 && setting(tile, "unroll") <= 64;
+  return isPowerOfTwo(vec) && vec <= widest && setting(tile, "threads") % 32 == 0 &&
+         setting(tile, "unroll") <= mostUnroll;
 }
 
 static Launch launchMap(const Op &op, const Tile &tile) {
   Expr perBlock(setting(tile, "threads") * setting(tile, "unroll") * setting(tile, "vec"));
-  return {.grid = {ceilDiv(walkedType(op).elements(), perBlock), Expr(1), Expr(1)},
+  return {.grid = {ceilDiv(walkedValue(op).type.elements(), perBlock), Expr(1), Expr(1)},
           .threads = setting(tile, "threads")};
 }
 
 static double estimateMap(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   int64_t perBlock = setting(tile, "threads") * setting(tile, "unroll") * setting(tile, "vec");
   double blocks =
-      std::ceil(static_cast<double>(valueAt(walkedType(op).elements(), dims)) / static_cast<double>(perBlock));
+      std::ceil(static_cast<double>(valueAt(walkedValue(op).type.elements(), dims)) / static_cast<double>(perBlock));
   return estimateStreaming(op, blocks, setting(tile, "threads"), perBlock * 4, target, dims);
 }
 

@@ -86,7 +86,11 @@ Expected<TuningDatabase> TuningDatabase::parse(const SourceFile *file) {
   if (Error error =
           chain([&] { return fields.text("target", database.target); },
                 [&] { return fields.text("device", database.device); },
-                [&] { return findTarget(database.target).takeError(); },
+                [&]() -> Error {
+                  if (Error unknown = findTarget(database.target).takeError())
+                    return makeError(root->find("target")->loc, takeDiagnostics(std::move(unknown)).front().message);
+                  return Error::success();
+                },
                 [&] { return fields.optionalEach("choice", choices, readChoice); }, [&] { return fields.close(); }))
     return error;
   for (auto [i, choice] : llvm::enumerate(choices)) {

@@ -99,7 +99,8 @@ static Error formPersistentKernel(Module &module, const PassOptions &options) {
   }
   // The kernels of @verify would give other bits.
   if (const Function *verify = module.findFunction(Entry::Verify))
-    return makeError(verify->loc, "expected no @verify (--draft-tokens) beside a @decode that is one kernel");
+    return opError(*verify->body.ops().front(),
+                   "expected no @verify (--draft-tokens) beside a @decode that is one kernel");
   return formKernel(*decode, **target);
 }
 

@@ -15,7 +15,9 @@
 // whether to include the addition of another activation.
 //
 // Refuses: an intermediate value with another user, a matmul result that is not operand 0, a causal mask, another
-// pointwise op after a cast (the cast's rounding is intended), and a move past an op that needs a fused value.
+// pointwise op after a cast (the cast's rounding is intended), a move past an op that needs a fused value, and moves
+// that would part the vectors in which kernels have columns (a head size of 6).
+#include "kernels/cost/Problem.h"
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"
 
@@ -38,11 +40,13 @@ static bool isLastMove(const Op &op, const Value &moved) {
                             (op.is(OpKind::lastRow) && op.operand(0) == &moved));
 }
 
-/// The layout ops that are all the users of `value`, each with the cache_write or last_row after it.
-static SmallVector<Op *, 8> layoutUsers(const Value &value) {
+/// The layout ops that are all the users of `value`, each with the cache_write or last_row after it. None if a kernel
+/// of the product would part vectors.
+static SmallVector<Op *, 8> layoutUsers(const Value &value, const Op &product) {
   SmallVector<Op *, 8> group;
   for (Op *user : value.getUsers()) {
-    if (user->parentOp() || !(user->is(OpKind::splitHeads) || user->is(OpKind::slice)))
+    if (user->parentOp() || !(user->is(OpKind::splitHeads) || user->is(OpKind::slice)) ||
+        !keepsVectorsWhole(*user, product))
       return {};
     group.push_back(user);
     const Value &moved = *user->result();
@@ -66,7 +70,7 @@ static SmallVector<Op *, 8> matchEpilogue(Op &producer, bool takesResidual) {
       break;
   }
   if (producer.is(OpKind::matmul))
-    llvm::append_range(group, layoutUsers(*value));
+    llvm::append_range(group, layoutUsers(*value, producer));
   return group;
 }
 

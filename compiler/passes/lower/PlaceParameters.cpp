@@ -16,11 +16,10 @@
 #include "ops/Region.h"
 #include "passes/Pass.h"
 #include "support/Diagnostic.h"
+#include "support/model/LaunchLimits.h"
 
 namespace kiln {
 
-/// Bytes of constant memory of a kernel, on every GPU.
-constexpr int64_t constantBytes = 64 * 1024;
 /// Vectors of four begin at multiples of this.
 constexpr int64_t constantAlignment = 16;
 
@@ -43,7 +42,7 @@ static Attribute::List constantsOf(const Op &op, StringRef choice) {
       continue;
     int64_t bytes = *input->type.lastDim().asConstant() * dtypeSize(input->type.dtype);
     bytes = static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(bytes), constantAlignment));
-    if (used + bytes > constantBytes)
+    if (used + bytes > mostConstantBytes)
       continue;
     used += bytes;
     constants.push_back(Attribute::text(input->name));
@@ -68,7 +67,7 @@ static Error placeParameters(Module &module, const PassOptions &options) {
     }
   if (choice != "none" && isEmpty)
     return makeError(module.loc, "place-parameters: constants: expected kernels that read a weight of " + choice +
-                                     " of at most " + Twine(constantBytes) + " bytes, found none");
+                                     " of at most " + Twine(mostConstantBytes) + " bytes, found none");
   return Error::success();
 }
 

@@ -14,8 +14,8 @@
 // Values that are the new state of a cache have no bytes of their own; arguments are the caller's. A function's
 // results stay live to its end.
 //
-// Refuses: ops without `tile` whose kernel needs a workspace, and with a kernel or tile that does not fit them: an
-// error at the op.
+// Refuses: ops without `tile` whose kernel needs a workspace, and with a kernel, tile or variants that do not fit them:
+// an error at the op.
 #include "kernels/cost/Problem.h"
 #include "kernels/families/KernelFamily.h"
 #include "ops/Region.h"
@@ -80,7 +80,8 @@ Expected<Buffer> workspaceBuffer(const Op &op, const Expr &bytes) {
 
 class FunctionPlanner {
 public:
-  explicit FunctionPlanner(Function &function) : function(function) {}
+  /// `checked`: as checkChoices has it.
+  FunctionPlanner(Function &function, std::set<std::string> &checked) : function(function), checked(checked) {}
 
   Error run() {
     if (Error error = collect())
@@ -109,6 +110,7 @@ private:
   Expr largestLiveSet() const;
 
   Function &function;
+  std::set<std::string> &checked;
   std::vector<std::unique_ptr<Buffer>> buffers;
   DenseMap<const Value *, Buffer *> ofValue;
   DenseMap<const Op *, Buffer *> workspaceOf;
@@ -144,7 +146,7 @@ Error FunctionPlanner::collectWorkspace(Op &op, size_t position) {
     return family.takeError();
   if (!(*family)->workspace && !op.attribute("variants"))
     return Error::success();
-  if (Error error = checkTile(op, **family, op.attribute("tile"), **target, boundsToChooseFor(op)))
+  if (Error error = checkChoices(op, **target, checked))
     return error;
   std::optional<Expr> workspace = workspaceBytes(op);
   if (!workspace)
@@ -260,8 +262,9 @@ void FunctionPlanner::annotate(const Expr &arena) {
 }
 
 Error planMemory(Module &module, const PassOptions &) {
+  std::set<std::string> checked;
   for (const auto &function : module.functions)
-    if (Error error = FunctionPlanner(*function).run())
+    if (Error error = FunctionPlanner(*function, checked).run())
       return error;
   return Error::success();
 }

@@ -29,11 +29,13 @@ struct TileChooser::PromptRows {
 /// An op has the first family that runs it to choose from, and a product all those in tensor cores; unless the module
 /// prefers one.
 Expected<std::vector<TileChooser::PromptCandidate>> TileChooser::promptCandidates(const Op &op, const PromptRows &at) {
-  const KernelFamily *first = selectFamily(op, target, at.upper);
-  std::vector<const KernelFamily *> families = {first};
-  if (first != preferredFamily(op))
+  Expected<const KernelFamily *> first = firstFamily(op, at.upper);
+  if (!first)
+    return first.takeError();
+  std::vector<const KernelFamily *> families = {*first};
+  if (*first != preferredFamily(op))
     for (const KernelFamily *family : allKernelFamilies())
-      if (family != first && isTensorProduct(*family) && !family->byRequestOnly && family->runs(op, target, at.upper))
+      if (family != *first && isTensorProduct(*family) && !family->byRequestOnly && runsInOrder(op, *family, at.upper))
         families.push_back(family);
   std::vector<PromptCandidate> all;
   for (const KernelFamily *family : families) {

@@ -47,19 +47,20 @@ static bool wantsLibrary(const Op &op, StringRef choice, const Target &target) {
          librarySpeedup(op, target, prompts(op, true)) * librarySpeedup(op, target, prompts(op, false)) > 1;
 }
 
-/// Gives the op a bias of its result's type: the same tensor of the checkpoint, as another weight.
+/// Gives the op a bias of its result's type: the same tensor of the checkpoint, as another weight, which the other
+/// functions use, too.
 static void narrowBias(Module &module, Op &op) {
   LibraryMatmul matmul = *libraryMatmul(op);
   DType dtype = matmul.out->type.dtype;
   if (!matmul.bias || matmul.bias->type.dtype == dtype)
     return;
-  std::string name = withEnding(matmul.bias->name, ("_" + dtypeName(dtype)).str());
-  Value *narrow = module.findWeight(name);
+  WeightRecipe recipe = *matmul.bias->recipe;
+  recipe.dtype = dtype;
+  auto known = llvm::find_if(module.weights, [&](const auto &weight) { return *weight->recipe == recipe; });
+  Value *narrow = known == module.weights.end() ? nullptr : known->get();
   if (!narrow) {
-    Type type = matmul.bias->type;
-    WeightRecipe recipe = *matmul.bias->recipe;
-    type.dtype = recipe.dtype = dtype;
-    narrow = module.addWeight(name, type, recipe, matmul.bias->loc);
+    std::string name = TakenNames(module).unique(withEnding(matmul.bias->name, ("_" + dtypeName(dtype)).str()));
+    narrow = module.addWeight(name, matmul.bias->type.withDType(dtype), recipe, matmul.bias->loc);
   }
   for (const auto &inner : op.region()->ops())
     for (unsigned i = 0; i < inner->operands().size(); ++i)

@@ -1,9 +1,11 @@
 #include "passes/lower/TileChooser.h"
 
+#include "ir/Verifier.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
 #include "kernels/families/matmul/DepthCut.h"
 #include "ops/Region.h"
+#include "support/model/LaunchLimits.h"
 
 namespace kiln {
 
@@ -15,9 +17,19 @@ std::optional<AttributeMap> TileChooser::fixedOrder(const Op &op, const KernelFa
   return cutOfFewTokens(op, target).order();
 }
 
-/// The family's configurations that have the op's order of sums; all of them if none is fixed.
+/// Whether configurations may have more blocks than a grid in y or z: of heads and sequences they may have as many, of
+/// rows 4 or more are one block's. Grids take time to compute.
+static bool canExceedGrid(const Op &op) {
+  const Type &type = anchor(op)->result()->type;
+  return valueAt(rowCount(type), upperBounds(op)) > mostGridBlocks[1] * (type.rank() == 4 ? 1 : 4);
+}
+
+/// The family's configurations that launches can have a grid for, and that have the op's order of sums, if one is
+/// fixed.
 std::vector<Tile> TileChooser::tilesInOrder(const Op &op, const KernelFamily &family, const DimBinding &upper) const {
   std::vector<Tile> tiles = family.configurations(op, target, upper);
+  if (canExceedGrid(op))
+    llvm::erase_if(tiles, [&](const Tile &tile) { return !hasGrid(op, family, tile); });
   if (std::optional<AttributeMap> order = fixedOrder(op, family))
     llvm::erase_if(tiles, [&](const Tile &tile) { return !family.order || family.order(op, tile) != *order; });
   return tiles;
@@ -71,19 +83,25 @@ const AttributeMap &TileChooser::wantedOf(StringRef name) {
 Expected<std::vector<Tile>> TileChooser::withSettings(const Op &op, const KernelFamily &family, const DimBinding &upper,
                                                       const AttributeMap &settings) const {
   std::vector<Tile> tiles = tilesInOrder(op, family, upper), chosen;
-  if (tiles.empty())
+  if (tiles.empty()) {
     tiles = family.configurations(op, target, upper);
-  assert(!tiles.empty() && "a family has a configuration for every op that it accepts");
+    assert(!tiles.empty() && "a family has a configuration for every op that it accepts");
+    const Attribute first = tiles.front();
+    llvm::erase_if(tiles, [&](const Tile &tile) { return !hasGrid(op, family, tile); });
+    if (tiles.empty())
+      return checkTile(op, family, &first, target, upper, first.asDict());
+  }
   llvm::copy_if(tiles, std::back_inserter(chosen), [&](const Tile &tile) { return hasSettings(tile, settings); });
   if (!chosen.empty())
     return chosen;
   Error unsound = Error::success();
+  const Tile example = tiles.front();
   for (Tile &tile : tiles) {
     for (const auto &[name, value] : settings)
       tile.insert_or_assign(name, value);
     Attribute attribute = tile;
     llvm::consumeError(std::move(unsound));
-    unsound = checkTile(op, family, &attribute, target, upper);
+    unsound = checkTile(op, family, &attribute, target, upper, example);
     if (!unsound)
       chosen.push_back(std::move(tile));
   }
@@ -131,7 +149,7 @@ Expected<Tile> TileChooser::cheapestTile(const Op &op, const KernelFamily &famil
                                          const DimBinding &dims) {
   if (!isTensorProduct(family))
     return compareTiles(op, family, upper, dims);
-  auto [known, isNew] = cheapest.try_emplace({&family, problemName(op), upper, dims});
+  auto [known, isNew] = cheapest.try_emplace({&family, structureOf(op), upper, dims});
   if (isNew) {
     Expected<Tile> tile = compareTiles(op, family, upper, dims);
     if (!tile) {
@@ -200,7 +218,7 @@ bool TileChooser::runsInOrder(const Op &op, const KernelFamily &family, const Di
 /// that have the op's order of sums, if any has. Those of all layers are compared once.
 Expected<const KernelFamily *> TileChooser::cheapestFamily(const Op &op, const KernelFamily &first,
                                                            const DimBinding &dims) {
-  auto [known, isNew] = families.try_emplace({&first, problemName(op), dims, isVerified(op)});
+  auto [known, isNew] = families.try_emplace({&first, structureOf(op), dims, isVerified(op)});
   if (!isNew)
     return known->second;
   Expected<const KernelFamily *> family = compareFamilies(op, first, dims);
@@ -240,17 +258,36 @@ Expected<const KernelFamily *> TileChooser::compareFamilies(const Op &op, const 
   return best ? best : &first;
 }
 
+Expected<const KernelFamily *> TileChooser::firstFamily(const Op &op, const DimBinding &upper) const {
+  const KernelFamily *first = selectFamily(op, target, upper);
+  if (!first)
+    return opError(op, "no kernel of " + target.name + " runs this with up to " + Twine(valueAt(rowsOf(op), upper)) +
+                           " rows");
+  auto hasTile = [&](const KernelFamily &family) {
+    return llvm::any_of(family.configurations(op, target, upper),
+                        [&](const Tile &tile) { return hasGrid(op, family, tile); });
+  };
+  if (first == preferredFamily(op) || !canExceedGrid(op) || hasTile(*first))
+    return first;
+  for (const KernelFamily *family : allKernelFamilies())
+    if (!family->byRequestOnly && family->runs(op, target, upper) && hasTile(*family))
+      return family;
+  return first; // its tiles say what there is too much of
+}
+
 /// The family that runs an op with dims up to these. Few rows may run faster with another family than many. With few
 /// tokens per sequence, the first family that accepts the op is used; but if that is one for tensor cores, the best of
 /// those with the op's order of sums. For prompts their models are compared, unless the module prefers one.
 Expected<const KernelFamily *> TileChooser::familyFor(const Op &op, const DimBinding &upper) {
-  const KernelFamily *first = selectFamily(op, target, upper);
+  Expected<const KernelFamily *> first = firstFamily(op, upper);
+  if (!first)
+    return first;
   const Type &type = anchor(op)->result()->type;
   bool isPrompts = type.rank() == 3 && type.shape[1].getSymbol();
-  bool hasOrder = isProductOfFewTokens(op) && first->form == KernelForm::TensorMatmul;
-  if (first == preferredFamily(op) || !(isPrompts || hasOrder))
+  bool hasOrder = isProductOfFewTokens(op) && (*first)->form == KernelForm::TensorMatmul;
+  if (*first == preferredFamily(op) || !(isPrompts || hasOrder))
     return first;
-  return cheapestFamily(op, *first, upper);
+  return cheapestFamily(op, **first, upper);
 }
 
 Expected<KernelChoice> TileChooser::chooseForRows(const Op &op, const DimBinding &dims) {
@@ -321,14 +358,14 @@ Error TileChooser::choose(Op &op) {
   return Error::success();
 }
 
-/// The choice is that of all layers with the same problem.
+/// The choice is that of all layers that are alike.
 Error TileChooser::chooseForPrompts(Op &op, const KernelFamily &family) {
-  auto known = prompts.find({&family, problemName(op)});
+  auto known = prompts.find({&family, structureOf(op)});
   if (known == prompts.end()) {
     Expected<std::vector<KernelVariant>> chosen = choosePrompts(op);
     if (!chosen)
       return chosen.takeError();
-    known = prompts.try_emplace({&family, problemName(op)}, std::move(*chosen)).first;
+    known = prompts.try_emplace({&family, structureOf(op)}, std::move(*chosen)).first;
   }
   setChoice(op, known->second.back().choice, ArrayRef(known->second).drop_back());
   return Error::success();

@@ -43,6 +43,8 @@ private:
   bool runsInOrder(const Op &op, const KernelFamily &family, const DimBinding &dims) const;
   Expected<const KernelFamily *> cheapestFamily(const Op &op, const KernelFamily &first, const DimBinding &dims);
   Expected<const KernelFamily *> compareFamilies(const Op &op, const KernelFamily &first, const DimBinding &dims);
+  /// The first family that runs the op with dims up to these and has a tile with a grid for it. Error: none runs it.
+  Expected<const KernelFamily *> firstFamily(const Op &op, const DimBinding &upper) const;
   Expected<const KernelFamily *> familyFor(const Op &op, const DimBinding &upper);
   std::optional<KernelChoice> measuredChoice(const Op &op, const DimBinding &dims, const KernelFamily &family,
                                              int64_t tokens = 0) const;
@@ -70,11 +72,11 @@ private:
   const TuningDatabase *measured;
   int64_t batchInvariant;
   std::set<std::string> used; ///< names of `wanted`
-  /// The results of cheapestTile for products in tensor cores, by problem, upper bounds and dims.
+  /// The results of cheapestTile for products in tensor cores, by structure, upper bounds and dims.
   std::map<std::tuple<const KernelFamily *, std::string, DimBinding, DimBinding>, Tile> cheapest;
-  /// The results of cheapestFamily, by first family, problem, dims, and whether the op is of @verify.
+  /// The results of cheapestFamily, by first family, structure, dims, and whether the op is of @verify.
   std::map<std::tuple<const KernelFamily *, std::string, DimBinding, bool>, const KernelFamily *> families;
-  /// The results of choosePrompts, by family and problem.
+  /// The results of choosePrompts, by family and structure.
   std::map<std::pair<const KernelFamily *, std::string>, std::vector<KernelVariant>> prompts;
   // Settings of map.
   std::set<std::string> taken;                               ///< by some op

@@ -15,7 +15,8 @@
 // That is done when @decode has been made, whose only query attends at another position.
 //
 // Refuses: an op whose result has another user (all rows are needed then), ops that mix rows (attention without the
-// option, other layout ops), a mask that has positions, and values that no op computes.
+// option, other layout ops), a mask that has positions, values that no op computes, and a last_row that converts: the
+// op would compute in the other type.
 #include "ir/Builder.h"
 #include "ops/OpTable.h"
 #include "passes/Pass.h"
@@ -37,7 +38,8 @@ static bool isOfQuery(const Op &op) {
 /// Moves one last_row above the op that computes its operand; returns the new last_rows.
 static SmallVector<Op *, 2> hoist(Op &lastRow, TakenNames &names, bool hoistsAboveAttention) {
   Op *producer = lastRow.operand(0)->definingOp();
-  if (!producer || producer->parent() != lastRow.parent() || !lastRow.operand(0)->hasOneUse())
+  if (!producer || producer->parent() != lastRow.parent() || !lastRow.operand(0)->hasOneUse() ||
+      lastRow.result()->type.dtype != producer->result()->type.dtype)
     return {};
   const bool isByRow = isRowByRow(*producer);
   if (!isByRow && !(hoistsAboveAttention && isOfQuery(*producer)))
@@ -73,10 +75,11 @@ static SmallVector<Op *, 2> hoist(Op &lastRow, TakenNames &names, bool hoistsAbo
   return created;
 }
 
-/// Another last_row of the same rows, or null.
+/// Another last_row of the same rows and type, or null.
 static Op *sameRows(const Op &op) {
   for (Op *user : op.operand(0)->getUsers())
-    if (user != &op && user->is(OpKind::lastRow) && user->parent() == op.parent() && user->operand(1) == op.operand(1))
+    if (user != &op && user->is(OpKind::lastRow) && user->parent() == op.parent() &&
+        user->operand(1) == op.operand(1) && user->result()->type == op.result()->type)
       return user;
   return nullptr;
 }

@@ -372,7 +372,7 @@ const PassDef shardTensorsPass = {
     .name = "shard-tensors",
     .summary = "Splits weights, heads and the vocabulary among ranks, and exchanges sums and shares",
     .run = shardTensors,
-    .options = {{"ranks", int64_t(1), "GPUs that share the model; 1: no split", {}, 64}},
+    .options = {{"ranks", int64_t(1), "GPUs that share the model; 1: no split", {}, mostRanks}},
 };
 
 } // namespace kiln

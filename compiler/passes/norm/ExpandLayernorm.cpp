@@ -6,6 +6,8 @@
 //
 // For study only: three kernels read what one kernel could hold in registers. option layernorms: `none` leaves
 // everything as it is, `all` expands those that are not part of a region.
+//
+// Refuses: a layernorm of one row without further dims, whose statistics would have no dim.
 #include "ir/Builder.h"
 #include "ops/OpTable.h"
 #include "passes/Pass.h"
@@ -42,7 +44,7 @@ static Error expandLayernorm(Module &module, const PassOptions &options) {
   for (const auto &function : module.functions) {
     TakenNames names(*function);
     for (Op *op : function->body.snapshot())
-      if (op->is(OpKind::layernorm))
+      if (op->is(OpKind::layernorm) && op->result()->type.rank() > 1)
         expand(names, *op);
   }
   return Error::success();

@@ -10,6 +10,9 @@
 
 namespace kiln {
 
+/// The most GPUs that may share a model.
+constexpr int64_t mostRanks = 64;
+
 /// Deals out the units of a dimension in order: where the ranks do not divide them, the first ranks get one more (25
 /// heads: 13 + 12, or 7 + 6 + 6 + 6). All ranks have room for as many as the first, so that extents are the same on all
 /// of them; what a rank does not fill is zero.

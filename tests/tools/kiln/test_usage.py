@@ -109,6 +109,7 @@ class UsageTest(KilnTest):
                  "fused", "--ranks", 2),
                 ("--max-batch: IR says itself what its dims are", "compile", text, "--max-batch", 2),
                 ("--dtype: m.kiln is IR, which has its dtypes", "compile", text, "--dtype", "bf16"),
+                ("--decode: m.kiln is IR, whose @decode is one kernel or not", "compile", text, "--decode", "graph"),
                 ("--strategy: m.kiln is IR, which is as fused as it is to become", "compile", text, "--strategy", "fusion=off"),
                 ("MODEL: expected a .toml, a directory with config.json or a model in one file, got IR", "tune", text, "--device", "emulate"),
                 ("MODEL: expected a .toml, a directory with config.json or a model in one file, got IR", "bench", "ladder", text, "--device", "emulate"),

@@ -41,6 +41,13 @@ static std::vector<Tile> mmaFlashConfigurations(const Op &op, const Target &targ
   return tiles;
 }
 
+/// The conditions that the template asserts.
+static bool isSoundMmaFlash(const Op &, const Tile &tile) {
+  const int64_t queries = setting(tile, "tile_queries"), warps = setting(tile, "warps");
+  return (queries == 16 * warps || queries == 32 * warps) && setting(tile, "tile_keys") % 16 == 0 &&
+         setting(tile, "stages") >= 2;
+}
+
 /// Keys are taken a tile at a time; within one, sums run in steps of 16 keys.
 static AttributeMap orderOfMmaFlash(const Op &, const Tile &tile) {
   return {{"by", Attribute::ident("mma")}, {"keys", setting(tile, "tile_keys")}};
@@ -90,6 +97,7 @@ const KernelFamily mmaFlashFamily = {
     .form = KernelForm::TensorFlash,
     .accepts = acceptsMmaFlash,
     .configurations = mmaFlashConfigurations,
+    .isSound = isSoundMmaFlash,
     .order = orderOfMmaFlash,
     .launch = launchMmaFlash,
     .estimate = estimateMmaFlash,

@@ -65,6 +65,7 @@ const KernelFamily mmaFragmentsFamily = {
     .byRequestOnly = true,
     .accepts = acceptsMatmul,
     .configurations = fragmentConfigurations,
+    .isSound = anyTile,
     .launch = launchFragments,
     .estimate = estimateFragments,
 };
@@ -78,6 +79,7 @@ const KernelFamily mmaBatchedFamily = {
     .byRequestOnly = true,
     .accepts = acceptsBatched,
     .configurations = fragmentConfigurations,
+    .isSound = anyTile,
     .launch = launchFragments,
     .estimate = estimateFragments,
 };

@@ -105,6 +105,15 @@ static std::vector<Tile> mmaTiledConfigurations(const Op &op, const Target &targ
   return tiles;
 }
 
+/// The conditions that the template asserts.
+static bool isSoundMmaTiled(const Op &, const Tile &tile) {
+  const int64_t m = setting(tile, "tile_m"), n = setting(tile, "tile_n"), warpsM = setting(tile, "warps_m"),
+                warpsN = setting(tile, "warps_n");
+  const int64_t rowsAtOnce = 32 * warpsM * warpsN / 8; // that the threads copy, each 16 of a row's 128 bytes
+  return m % (16 * warpsM) == 0 && n % (32 * warpsN) == 0 && (m / warpsM) * (n / warpsN) <= 64 * 64 &&
+         m % rowsAtOnce == 0 && n % rowsAtOnce == 0 && rowsAtOnce % 8 == 0 && setting(tile, "stages") >= 2;
+}
+
 static Expr tilesOf(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
   return ceilDiv(problem.cols, Expr(setting(tile, "tile_n"))) * ceilDiv(problem.rows, Expr(setting(tile, "tile_m")));
@@ -190,10 +199,10 @@ static std::vector<Tile> splitConfigurations(const Op &op, const Target &target,
   return tiles;
 }
 
-/// Whether every part has at least one step.
+/// Whether every part has at least one step, too.
 static bool isSoundSplit(const Op &op, const Tile &tile) {
   int64_t steps = stepsOfDepth(op), splits = setting(tile, "splits");
-  return llvm::divideCeil(steps, splits) * (splits - 1) < static_cast<uint64_t>(steps);
+  return isSoundMmaTiled(op, tile) && llvm::divideCeil(steps, splits) * (splits - 1) < static_cast<uint64_t>(steps);
 }
 
 /// All ranges but the last have as many steps; where that one has fewer, others cut the depth elsewhere.
@@ -254,6 +263,7 @@ const KernelFamily mmaTiledFamily = {
     .readsAhead = true,
     .accepts = acceptsMmaTiled,
     .configurations = mmaTiledConfigurations,
+    .isSound = isSoundMmaTiled,
     .order = orderOfMmaTiled,
     .launch = launchMmaTiled,
     .estimate = estimateMmaTiled,

@@ -59,6 +59,13 @@ static std::vector<Tile> mmaRowsConfigurations(const Op &op, const Target &targe
   return tiles;
 }
 
+/// The conditions that the template asserts.
+static bool isSoundMmaRows(const Op &, const Tile &tile) {
+  const int64_t rows = setting(tile, "rows"), unroll = setting(tile, "unroll");
+  return isPowerOfTwo(rows) && rows >= 8 && rows <= 64 && unroll % 2 == 0 && unroll <= mostUnroll &&
+         setting(tile, "tile_depth") % (32 * unroll * setting(tile, "warps_k")) == 0;
+}
+
 static Launch launchMmaRows(const Op &op, const Tile &tile) {
   return {.grid = {ceilDiv(matmulProblem(op).cols, Expr(16 * setting(tile, "warps_n"))), Expr(1), Expr(1)},
           .threads = 32 * setting(tile, "warps_n") * setting(tile, "warps_k"),
@@ -104,6 +111,7 @@ const KernelFamily mmaRowsFamily = {
     .rowsAtOnce = 8,
     .accepts = acceptsMmaRows,
     .configurations = mmaRowsConfigurations,
+    .isSound = isSoundMmaRows,
     .launch = launchMmaRows,
     .estimate = estimateMmaRows,
 };

@@ -45,6 +45,16 @@ static int64_t simtRowsShared(const Op &op, const Tile &tile) {
   return llvm::alignTo(4 * rows * stage * std::min(stages, std::max<int64_t>(1, fit)) + statistics, 16);
 }
 
+/// The conditions that the template asserts, and vectors of columns that no move behind the product parts.
+static bool isSoundSimtRows(const Op &op, const Tile &tile) {
+  const int64_t rows = setting(tile, "rows"), cols = setting(tile, "cols_per_warp"), unroll = setting(tile, "unroll");
+  const int64_t depth = *anchor(op)->operand(0)->type.lastDim().asConstant();
+  if (!isPowerOfTwo(rows) || rows > 16 || !isPowerOfTwo(cols) || cols > mostOutputVec(*anchor(op)) ||
+      setting(tile, "warps") > 32 || unroll > mostUnroll)
+    return false;
+  return 4 * rows * 32 * widestVector(depth, 16 / weightBytes(op)) * unroll + 8 * rows <= maxStaticShared;
+}
+
 static Launch launchSimtRows(const Op &op, const Tile &tile) {
   int64_t colsPerBlock = setting(tile, "warps") * setting(tile, "cols_per_warp");
   return {.grid = {ceilDiv(matmulProblem(op).cols, Expr(colsPerBlock)), Expr(1), Expr(1)},
@@ -83,6 +93,7 @@ const KernelFamily simtRowsFamily = {
     .waitsItself = true,
     .accepts = acceptsSimtRows,
     .configurations = simtRowsConfigurations,
+    .isSound = isSoundSimtRows,
     .launch = launchSimtRows,
     .estimate = estimateSimtRows,
 };

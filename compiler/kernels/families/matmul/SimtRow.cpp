@@ -109,6 +109,20 @@ static std::vector<Tile> rowConfigurations(const Op &op, const Target &target, c
   return tiles.empty() ? fallback : tiles;
 }
 
+/// The conditions that the template asserts.
+static bool isSoundRow(const Op &op, const Tile &tile) {
+  const int64_t warps = setting(tile, "warps"), depthWarps = setting(tile, "depth_warps"),
+                colsPerWarp = setting(tile, "cols_per_warp");
+  if (warps % depthWarps != 0 || warps > 32 || !isPowerOfTwo(colsPerWarp) || colsPerWarp > 4 ||
+      setting(tile, "unroll") > mostUnroll)
+    return false;
+  const RowShape shape(op, tile);
+  const int64_t step = 32 * widestVector(shape.depth, shape.perVector) * depthWarps;
+  const int64_t staged = llvm::alignTo(shape.depth, step) * 4 + warps * 8;
+  return (depthWarps == 1 || (shape.tiles == 1 && !shape.isNormalized)) &&
+         (!shape.isNormalized || staged <= maxStaticShared);
+}
+
 static Launch launchRow(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
   return {.grid = {ceilDiv(problem.cols, Expr(setting(tile, "cols_per_block"))), problem.rows, Expr(1)},
@@ -157,6 +171,7 @@ const KernelFamily simtRowFamily = {
     .readsAhead = true,
     .accepts = acceptsRow,
     .configurations = rowConfigurations,
+    .isSound = isSoundRow,
     .launch = launchRow,
     .estimate = estimateRow,
 };

@@ -266,6 +266,7 @@ const KernelFamily mmaScoreFamily = {
                  !acceptsWgmmaScore(op, target, upper);
         },
     .configurations = mmaScoreConfigurations,
+    .isSound = [](const Op &op, const Tile &tile) { return mmaTiledFamily.isSound(op, tile); },
     .order = orderOfMmaScore,
     .launch = launchMmaScore,
     .estimate = estimateScore<mmaTiledFamily, mmaScoreFamily>,

@@ -39,16 +39,15 @@ struct MmaSums {
 };
 
 /// Rounds words of T to the precision that products use, to nearest with ties away from zero: floats to the 11 bits of
-/// tf32, NaNs to the GPU's.
+/// tf32. A NaN stays as it is. Products do not use the last 13 bits: a NaN of these alone, which no GPU makes, is
+/// infinity to them, as it is to ptxas' code for cvt.rna.tf32.f32.
 template <class T> KILN_DEVICE void roundFactors(u32 (&words)[4]) {
   if constexpr (sizeof(T) == 4)
 #pragma unroll
-    for (u32 &word : words) {
-      // Half of the last place; a carry into the exponent is correct. A NaN would become a zero with its sign by one
-      // into the sign, or infinity if products do not use any of its bits.
-      const bool isNaN = (word & 0x7fffffff) > 0x7f800000;
-      word = isNaN ? 0x7fffffff : word + 0x1000;
-    }
+    for (u32 &word : words)
+      // Half of the last place; a carry into the exponent is correct. Of a NaN, it would make a zero.
+      if ((word & 0x7fffffff) <= 0x7f800000)
+        word += 0x1000;
 }
 
 #if defined(__CUDACC__)

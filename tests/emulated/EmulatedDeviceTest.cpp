@@ -71,6 +71,7 @@ TEST_F(EmulatedDeviceTest, TellsOfEveryKernelThatItCompiles) {
   launch.kernel = kernels[1].get();
   launch.step = &step;
   launch.planned = &planned;
+  launch.startsAfterAll = true;
   launch.arguments = {reinterpret_cast<uint64_t>(out)};
   launch.parameters = {0};
   launch.tensors = {{"%out", reinterpret_cast<char *>(out), sizeof(float), /*isWritten=*/true}};

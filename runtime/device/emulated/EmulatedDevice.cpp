@@ -20,7 +20,7 @@ struct EmulatedDeviceKernel : DeviceKernel {
     return code->kernel ? std::optional(code->kernel->parameterBytes) : std::nullopt;
   }
 
-  std::shared_ptr<KernelCode> code;
+  std::shared_ptr<LazyKernel> code;
   /// The program holds the library only once, so each instance's constant memory is copied into it for its launches.
   std::map<std::string, std::vector<char>, std::less<>> constants;
 };
@@ -119,14 +119,14 @@ Error EmulatedDevice::download(void *target, const void *source, int64_t bytes) 
 Expected<std::vector<std::unique_ptr<DeviceKernel>>> EmulatedDevice::loadKernels(const Plan &plan,
                                                                                  const KernelFiles &files) {
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
-  std::vector<KernelCode *> codes;
+  std::vector<LazyKernel *> codes;
   for (const PlanKernel &planned : plan.kernels) {
     Expected<std::string> source = files.text(planned.name);
     if (!source)
       return source.takeError();
     auto kernel = std::make_unique<EmulatedDeviceKernel>();
     kernel->code =
-        std::make_shared<KernelCode>(KernelCode{planned, files.source(planned.name), std::move(*source), nullptr});
+        std::make_shared<LazyKernel>(LazyKernel{planned, files.source(planned.name), std::move(*source), nullptr});
     codes.push_back(kernel->code.get());
     kernels.push_back(std::move(kernel));
   }
@@ -137,19 +137,19 @@ Expected<std::vector<std::unique_ptr<DeviceKernel>>> EmulatedDevice::loadKernels
 }
 
 /// The code of a launch's kernel; null for a library.
-static KernelCode *codeOf(const KernelLaunch &launch) {
+static LazyKernel *codeOf(const KernelLaunch &launch) {
   return launch.kernel ? static_cast<const EmulatedDeviceKernel *>(launch.kernel)->code.get() : nullptr;
 }
 
 Error EmulatedDevice::compile(ArrayRef<KernelLaunch> launches) {
-  std::vector<KernelCode *> codes;
+  std::vector<LazyKernel *> codes;
   for (const KernelLaunch &launch : launches)
-    if (KernelCode *code = codeOf(launch))
+    if (LazyKernel *code = codeOf(launch))
       codes.push_back(code);
   if (Error error = compileMissing(compiler, codes, options.progress))
     return error;
   for (const KernelLaunch &launch : launches)
-    if (const KernelCode *code = codeOf(launch))
+    if (const LazyKernel *code = codeOf(launch))
       if (Error error = checkArguments(*launch.planned, code->planned, code->kernel->parameterBytes))
         return error;
   return Error::success();

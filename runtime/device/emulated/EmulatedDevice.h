@@ -3,7 +3,7 @@
 
 #include "runtime/device/Device.h"
 #include "runtime/device/emulated/Launcher.h"
-#include "runtime/device/emulated/compile/KernelCode.h"
+#include "runtime/device/emulated/compile/LazyKernel.h"
 
 namespace kiln {
 

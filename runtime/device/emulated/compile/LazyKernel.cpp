@@ -1,4 +1,4 @@
-#include "runtime/device/emulated/compile/KernelCode.h"
+#include "runtime/device/emulated/compile/LazyKernel.h"
 
 #include "support/Diagnostic.h"
 #include "support/process/Parallel.h"
@@ -11,7 +11,7 @@ namespace {
 
 /// A kernel that is being compiled.
 struct Compilation {
-  KernelCode *code;
+  LazyKernel *code;
   std::vector<Diagnostic> failure = {};
 
   bool isOpen() const { return !code->library && failure.empty(); }
@@ -28,17 +28,17 @@ struct Compilation {
 
 } // namespace
 
-Error compileMissing(const HostKernelCompiler &compiler, ArrayRef<KernelCode *> codes,
+Error compileMissing(const HostKernelCompiler &compiler, ArrayRef<LazyKernel *> codes,
                      const CompileProgress &progress) {
   // Devices of one program need the same kernels at the same time: the second finds them in the cache.
   static std::mutex oneDevice;
   std::lock_guard<std::mutex> lockOfAll(oneDevice);
   std::vector<Compilation> all;
-  for (KernelCode *code : codes)
+  for (LazyKernel *code : codes)
     if (!code->library && llvm::none_of(all, [&](const Compilation &other) { return other.code == code; }))
       all.push_back({code});
   parallelFor(all.size(), [&](size_t i) {
-    const KernelCode &code = *all[i].code;
+    const LazyKernel &code = *all[i].code;
     all[i].take(compiler.findCompiled(code.path, code.source, {code.planned.name}));
   });
   std::vector<Compilation *> missing;
@@ -48,7 +48,7 @@ Error compileMissing(const HostKernelCompiler &compiler, ArrayRef<KernelCode *> 
   std::mutex mutex;
   size_t done = 0;
   parallelFor(missing.size(), [&](size_t i) {
-    const KernelCode &code = *missing[i]->code;
+    const LazyKernel &code = *missing[i]->code;
     missing[i]->take(compiler.compile(code.path, code.source, {code.planned.name}));
     std::lock_guard<std::mutex> lock(mutex);
     if (progress)

@@ -1,4 +1,4 @@
-//===- KernelCode.h - the kernels of a plan, compiled when they are needed ----===//
+//===- LazyKernel.h - kernels of a plan, compiled when they are needed --------===//
 #pragma once
 
 #include "plan/Plan.h"
@@ -8,7 +8,7 @@ namespace kiln {
 
 /// The code of one kernel of a plan. It is compiled when a launch needs it: a plan has kernels for every number of
 /// rows, of which a program launches few.
-struct KernelCode {
+struct LazyKernel {
   PlanKernel planned;
   std::string path, source;
   std::unique_ptr<KernelLibrary> library = nullptr; ///< null until it is compiled
@@ -20,6 +20,6 @@ using CompileProgress = std::function<void(size_t done, size_t all, StringRef ke
 
 /// Compiles those that are not compiled yet, on all cores, or takes them from the cache. Error: the first kernel, in
 /// the given order, that does not compile.
-Error compileMissing(const HostKernelCompiler &compiler, ArrayRef<KernelCode *> codes, const CompileProgress &progress);
+Error compileMissing(const HostKernelCompiler &compiler, ArrayRef<LazyKernel *> codes, const CompileProgress &progress);
 
 } // namespace kiln

@@ -51,10 +51,7 @@ Expected<CubinCompiler> CubinCompiler::create(StringRef cacheDirectory) {
 
 CubinCompiler::CubinCompiler(const Nvrtc &nvrtc, StringRef cacheDirectory)
     : nvrtc(&nvrtc), cacheDirectory(cacheDirectory.str()) {
-  std::string common = std::string(compilerVersion) + "\n" + nvrtc.version() + "\n";
-  for (const EmbeddedFile &file : templateFiles())
-    common += (file.name + "\n" + file.text + "\n").str();
-  commonHash = sha256Hex(common);
+  commonHash = sha256Hex(std::string(compilerVersion) + "\n" + nvrtc.version() + "\n" + textOf(templateFiles()));
 }
 
 std::string CubinCompiler::keyOf(StringRef source, StringRef target) const {

@@ -18,14 +18,6 @@ namespace kiln {
 // Opening
 //===----------------------------------------------------------------------===//
 
-/// The SHA-256 of what kernels are compiled from besides their own source: after a change of it their times are others.
-static std::string templatesHash() {
-  std::string all;
-  for (const EmbeddedFile &file : templateFiles())
-    all += (file.name + "\n" + file.text + "\n").str();
-  return sha256Hex(all);
-}
-
 Expected<std::unique_ptr<Tuner>> Tuner::create(const TuneOptions &command, StringRef output) {
   std::unique_ptr<Tuner> tuner(new Tuner(command, output));
   if (Error error = tuner->open())
@@ -70,8 +62,9 @@ Error Tuner::open() {
   timer.emplace(std::move(*made));
   if (command.inCalls)
     return Error::success();
+  // After a change of the compiler or the templates, kernels have other times.
   json::Value heading = json::Object{{"compiler", compilerVersion},
-                                     {"templates", templatesHash()},
+                                     {"templates", sha256Hex(textOf(templateFiles()))},
                                      {"device", device->name()},
                                      {"target", command.target},
                                      {"module", sha256Hex(toString(**module))},

@@ -11,4 +11,12 @@ struct EmbeddedFile {
   StringRef text;
 };
 
+/// The names and texts of files in one text, of which a hash names their state.
+inline std::string textOf(ArrayRef<EmbeddedFile> files) {
+  std::string all;
+  for (const EmbeddedFile &file : files)
+    all += (file.name + "\n" + file.text + "\n").str();
+  return all;
+}
+
 } // namespace kiln

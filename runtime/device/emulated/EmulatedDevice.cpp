@@ -39,10 +39,7 @@ bool holds(StringRef path, StringRef text) {
 /// Writes the program's own templates to files for the host compiler, in a directory named by their contents. Missing
 /// or changed files are written again. Several processes may do so at once.
 Expected<std::string> materialiseTemplates(StringRef cacheDirectory) {
-  std::string all;
-  for (const EmbeddedFile &file : templateFiles())
-    all += (file.name + "\n" + file.text + "\n").str();
-  std::string directory = (cacheDirectory + "/templates-" + sha256Hex(all).substr(0, 16)).str();
+  std::string directory = (cacheDirectory + "/templates-" + sha256Hex(textOf(templateFiles())).substr(0, 16)).str();
   for (const EmbeddedFile &file : templateFiles()) {
     std::string path = (directory + "/" + file.name).str();
     if (holds(path, file.text))

@@ -7,6 +7,8 @@ namespace kiln {
 
 /// The most that PipelineOptions::batchInvariant may be.
 constexpr int64_t mostBatchInvariant = 64;
+/// The most that PipelineOptions::draftTokens may be. More have no use: some of them are wrong.
+constexpr int64_t mostDraftTokens = 63;
 
 struct PipelineOptions {
   std::string target = "sm_90a";

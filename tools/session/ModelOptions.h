@@ -10,9 +10,6 @@ namespace kiln {
 /// `kiln compare` lets a model write.
 constexpr int64_t mostSequences = 4096;
 
-/// The most guesses of a sequence that @verify may be asked to check.
-constexpr int64_t mostDraftTokens = 63;
-
 /// The user's options for compiling a model. An option that was not given has the pipeline's default; one that was
 /// given is honoured or refused.
 struct PipelineChoices {

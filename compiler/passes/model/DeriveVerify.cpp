@@ -17,13 +17,14 @@
 // @verify; fused regions; more tokens than the context.
 #include "ir/Verifier.h"
 #include "passes/Pass.h"
+#include "passes/Pipeline.h"
 #include "passes/Rewrite.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
 
-/// More guesses than this have no use: some of them are wrong.
-constexpr int64_t mostVerifiedTokens = 64;
+/// A sequence's last token and its guesses.
+constexpr int64_t mostVerifiedTokens = 1 + mostDraftTokens;
 
 static Error checkDecode(const Module &module, const Function *decode, int64_t tokens) {
   if (tokens < 2 || tokens > mostVerifiedTokens)

@@ -120,20 +120,31 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
   return checkTile(op, family, tile, target, upper, family.configurations(op, target, upper).front());
 }
 
+/// The first direction of a grid in which launches cannot have as many blocks as the bounds of the dims ask for.
+static std::optional<size_t> exceededDirection(const Launch &launch, const DimBinding &upper) {
+  for (size_t i = 0; i < launch.grid.size(); ++i)
+    if (valueAt(launch.grid[i], upper) > mostGridBlocks[i])
+      return i;
+  return std::nullopt;
+}
+
+bool hasGrid(const Op &op, const KernelFamily &family, const Tile &tile) {
+  return !exceededDirection(family.launch(op, tile), upperBounds(op));
+}
+
 /// Checks that a launch can have the grid, whatever the dims are.
 static Error checkGrid(const Op &op, const Launch &launch, const Attribute &tile) {
   const DimBinding upper = upperBounds(op);
-  for (size_t i = 0; i < launch.grid.size(); ++i) {
-    const int64_t blocks = valueAt(launch.grid[i], upper);
-    if (blocks <= mostGridBlocks[i])
-      continue;
-    std::string at;
-    for (const auto &[dim, bound] : upper)
-      at += (at.empty() ? " with " : ", ") + dim + " = " + std::to_string(bound);
-    return opError(op, "expected a grid of at most " + Twine(mostGridBlocks[i]) + " blocks in " + Twine("xyz"[i]) +
-                           ", got " + Twine(blocks) + at + ", by " + launch.grid[i].str() + ", with " + tile.str());
-  }
-  return Error::success();
+  const std::optional<size_t> exceeded = exceededDirection(launch, upper);
+  if (!exceeded)
+    return Error::success();
+  std::string at;
+  for (const auto &[dim, bound] : upper)
+    at += (at.empty() ? " with " : ", ") + dim + " = " + std::to_string(bound);
+  const Expr &blocks = launch.grid[*exceeded];
+  return opError(op, "expected a grid of at most " + Twine(mostGridBlocks[*exceeded]) + " blocks in " +
+                         Twine("xyz"[*exceeded]) + ", got " + Twine(valueAt(blocks, upper)) + at + ", by " +
+                         blocks.str() + ", with " + tile.str());
 }
 
 Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,
@@ -168,13 +179,6 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
                            " bytes of shared memory a block, got " + Twine(launch.dynamicShared) + " with " +
                            tile->str());
   return checkGrid(op, launch, *tile);
-}
-
-bool hasGrid(const Op &op, const KernelFamily &family, const Tile &tile) {
-  const DimBinding upper = upperBounds(op);
-  const Launch launch = family.launch(op, tile);
-  return llvm::all_of(llvm::zip(launch.grid, mostGridBlocks),
-                      [&](const auto &extent) { return valueAt(std::get<0>(extent), upper) <= std::get<1>(extent); });
 }
 
 /// Checks the variants, each {rows, kernel, tile}, with tokens or without, as variantsOf reads it.

@@ -81,9 +81,7 @@ static Error writePlan(const CompileCommand &command, const CompileOptions &opti
   return Error::success();
 }
 
-Error run(const CompileCommand &given) {
-  CompileCommand command = given;
-  command.withCubins = command.stage == Stage::Cubin;
+Error run(const CompileCommand &command) {
   Expected<CompileOptions> options = compileOptions(command);
   if (!options)
     return options.takeError();

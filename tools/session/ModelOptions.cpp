@@ -180,6 +180,17 @@ Error checkForText(const PipelineChoices &choices, const Module &module, StringR
   return Error::success();
 }
 
+Error checkForPasses(const PipelineChoices &choices) {
+  std::vector<GivenOption> given = givenOptions(choices);
+  if (choices.draftTokens)
+    given.push_back({"--draft-tokens", std::to_string(*choices.draftTokens)});
+  if (choices.ranks)
+    given.push_back({"--ranks", std::to_string(*choices.ranks)});
+  if (given.empty())
+    return Error::success();
+  return makeUsageError(given.front().name + " excludes --passes, which choose dtype, kernels and tiles themselves");
+}
+
 Error makeReferenceError(const Twine &what, const Twine &does) {
   return makeUsageError(what + ": the reference executor (--device cpu, or auto without a GPU) " + does +
                         "; use --device emulate or cuda:N");

@@ -54,6 +54,10 @@ Error checkForPlan(const PipelineChoices &choices, const Plan &plan, StringRef p
 /// any. Error: a UsageError about the first such option. `module` is the text's.
 Error checkForText(const PipelineChoices &choices, const Module &module, StringRef path);
 
+/// Refuses all of these options beside passes that the user gives in place of the usual ones. Error: a UsageError about
+/// the first option that was given.
+Error checkForPasses(const PipelineChoices &choices);
+
 /// `WHAT: the reference executor … DOES; use …`: a UsageError about an option that needs another device. `does` is the
 /// reason.
 Error makeReferenceError(const Twine &what, const Twine &does);

@@ -24,29 +24,12 @@ static Error checkTargets(const PlanRequest &request) {
   return Error::success();
 }
 
-/// Error: an option whose work the passes do that the user gives.
-static Error checkPasses(const PlanRequest &request) {
-  const PipelineChoices &choices = request.pipeline;
-  if (request.passes.empty())
-    return Error::success();
-  for (auto [name, isGiven] : {std::pair("--dtype", choices.dtype.has_value()),
-                               {"--strategy", choices.strategy.has_value()},
-                               {"--matmul", choices.matmul.has_value()},
-                               {"--decode", choices.decode.has_value()},
-                               {"--tuning", choices.tuning.has_value()},
-                               {"--batch-invariant", choices.batchInvariant.has_value()},
-                               {"--draft-tokens", choices.draftTokens.has_value()},
-                               {"--ranks", choices.ranks.has_value()}})
-    if (isGiven)
-      return makeUsageError(Twine(name) + " excludes --passes, which choose dtype, kernels and tiles themselves");
-  return Error::success();
-}
-
 Expected<CompileOptions> compileOptions(const PlanRequest &request) {
   if (Error error = checkTargets(request))
     return error;
-  if (Error error = checkPasses(request))
-    return error;
+  if (!request.passes.empty())
+    if (Error error = checkForPasses(request.pipeline))
+      return error;
   if (Error error = checkIsModel("kiln compile", request.model))
     return error;
   Expected<PipelineOptions> pipeline = pipelineOptions(request.pipeline);

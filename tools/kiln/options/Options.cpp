@@ -41,7 +41,11 @@ void addCompile(CLI::App &app, CompileCommand &command) {
                   "passes to run in place of the usual ones, like a,b{n=2}; they choose dtype, kernels and tiles")
       ->check(checkNotEmpty);
   sub->add_option_function<std::string>(
-         "--stage", [&command](const std::string &name) { command.stage = *parseStage(name); },
+         "--stage",
+         [&command](const std::string &name) {
+           command.stage = *parseStage(name);
+           command.withCubins = command.stage == Stage::Cubin;
+         },
          "where to stop: graph, fused and plan print IR, cuda makes a plan without cubins")
       ->check(word({"graph", "fused", "plan", "cuda", "cubin"}))
       ->default_str(stageName(command.stage).str());

@@ -9,9 +9,7 @@ namespace {
 
 class BrokenCopies : public EmulatedTest {
 protected:
-  static std::string errorAt(StringRef mark, StringRef kernel) {
-    return placeIn("broken_copies", mark) + ("error: kernel " + kernel + ": block (0,0,0): ").str();
-  }
+  static std::string errorAt(StringRef mark, StringRef kernel) { return errorIn("broken_copies", mark, kernel); }
   static std::string noteAt(StringRef mark) { return placeIn("broken_copies", mark) + "note: "; }
 
   template <class... Args>
@@ -230,27 +228,6 @@ TEST_F(BrokenCopies, AccessesThatABarrierDoesNotOrder) {
                   "thread 32 reads shared memory that thread 0 has written since the last barrier\n" +
                   noteAt("write_after_arrival write") + otherAccess);
   });
-}
-
-/// The bytes of which are counted at run time: six floats, of which a copy gets some from the first or fifth on.
-TEST_F(BrokenCopies, SourceOfAChunk) {
-  auto run = [&](StringRef kernel, uint32_t first, uint32_t bytes) {
-    auto x = buffer<float>(6);
-    EXPECT_EQ(failure("writes_all", 6, {}, x), "");
-    return failure(kernel, 1, {.startsAfterAll = false}, x, first, bytes);
-  };
-  for (uint32_t bytes : {0, 4, 8})
-    EXPECT_EQ(run("chunk_from_outside", 4, bytes), "");
-  EXPECT_EQ(run("chunk_from_outside", 8, 0), "");
-  for (auto [first, bytes] : {std::pair(4, 12), std::pair(4, 16), std::pair(8, 4)})
-    EXPECT_EQ(
-        run("chunk_from_outside", static_cast<uint32_t>(first), static_cast<uint32_t>(bytes)),
-        errorAt("chunk_from_outside", "chunk_from_outside") +
-            formatv("thread 0 reads {0} bytes outside 'buffer' (24 bytes), at offset {1}\n", bytes, 4 * first).str());
-  EXPECT_EQ(run("chunk_too_early", 0, 0), "");
-  EXPECT_EQ(run("chunk_too_early", 0, 8), errorAt("chunk_too_early", "chunk_too_early") +
-                                              "thread 0 reads 'buffer' before waitForDependencies(), where an earlier "
-                                              "kernel of the call has written\n");
 }
 
 TEST_F(BrokenCopies, RegistersOfSomeWarps) {

@@ -19,9 +19,7 @@ protected:
   }
 
   /// The start of a first line, and of a note.
-  static std::string errorAt(StringRef mark, StringRef kernel) {
-    return place(mark) + ("error: kernel " + kernel + ": block (0,0,0): ").str();
-  }
+  static std::string errorAt(StringRef mark, StringRef kernel) { return errorIn("broken", mark, kernel); }
   static std::string noteAt(StringRef mark) { return place(mark) + "note: "; }
 };
 

@@ -19,6 +19,10 @@ std::string placeIn(StringRef name, StringRef mark) {
   return formatv("{0}.cu:{1}: ", name, StringRef(text).take_front(at).count('\n') + 1);
 }
 
+std::string errorIn(StringRef name, StringRef mark, StringRef kernel) {
+  return placeIn(name, mark) + ("error: kernel " + kernel + ": block (0,0,0): ").str();
+}
+
 /// The names after every `extern "C" __global__ void`.
 static std::vector<std::string> kernelNames(StringRef text) {
   std::vector<std::string> names;

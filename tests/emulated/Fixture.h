@@ -17,6 +17,8 @@ std::string kernelText(StringRef name);
 
 /// `NAME.cu:LINE: ` for the line of kernels/NAME.cu that ends in `// here: MARK`.
 std::string placeIn(StringRef name, StringRef mark);
+/// The start of an error of that line, of block (0,0,0) of a kernel.
+std::string errorIn(StringRef name, StringRef mark, StringRef kernel);
 
 /// kernels/NAME.cu compiled, with every kernel in it; compiled once per program.
 const KernelLibrary &kernelLibrary(StringRef name, bool checkAccesses = false);

@@ -376,37 +376,6 @@ extern "C" __global__ void write_after_arrival(u32 *out) {
   }
 }
 
-//===----------------------------------------------------------------------===//
-// Copies of 16 bytes or fewer
-//===----------------------------------------------------------------------===//
-
-struct alignas(16) Chunk {
-  float values[4];
-};
-
-extern "C" __global__ void writes_all(float *x) {
-  waitForDependencies();
-  x[threadIndex()] = 1.0f;
-}
-
-KILN_DEVICE void finishChunk(float *x, const Chunk &chunk) {
-  commitAsyncCopies();
-  waitAsyncCopies<0>();
-  x[0] = chunk.values[0];
-}
-extern "C" __global__ void chunk_from_outside(float *x, u32 first, u32 bytes) {
-  Chunk &chunk = sharedStorage<Chunk>();
-  waitForDependencies();
-  copyAsync(SharedAddress(&chunk), x + first, bytes); // here: chunk_from_outside
-  finishChunk(x, chunk);
-}
-extern "C" __global__ void chunk_too_early(float *x, u32 first, u32 bytes) {
-  Chunk &chunk = sharedStorage<Chunk>();
-  copyAsync(SharedAddress(&chunk), x + first, bytes); // here: chunk_too_early
-  waitForDependencies();
-  finishChunk(x, chunk);
-}
-
 extern "C" __global__ void registers_of_some(u32 *) {
   if (threadIndex() < 64)
     takeRegisters<240>(); // here: registers_of_some

@@ -185,12 +185,16 @@ Error EmulatedDevice::setConstant(DeviceKernel &kernel, StringRef name, const vo
 }
 
 Error EmulatedDevice::launch(const KernelLaunch &launch) {
+  if (Error error = compile(launch))
+    return error;
+  return runNow(launch);
+}
+
+Error EmulatedDevice::runNow(const KernelLaunch &launch) {
   if (launch.matmul) {
     runMatmulOnHost(*launch.matmul, launch.arguments);
     return Error::success();
   }
-  if (Error error = compile(launch))
-    return error;
   const auto &loaded = *static_cast<const EmulatedDeviceKernel *>(launch.kernel);
   const EmulatedKernel &kernel = *loaded.code->kernel;
   // Another device of this program may have the same library, with its own constants.
@@ -246,7 +250,7 @@ Error EmulatedDevice::run(DeviceGraph &graph) {
   NvtxRange range(graph.name);
   const auto &own = static_cast<EmulatedGraph &>(graph);
   for (size_t index : own.order)
-    if (Error error = launch(own.launches[index]))
+    if (Error error = runNow(own.launches[index]))
       return error;
   return Error::success();
 }

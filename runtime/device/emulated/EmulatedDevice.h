@@ -67,6 +67,8 @@ private:
 
   /// Compiles the kernels of launches that are not compiled yet, and checks the arguments of all.
   Error compile(ArrayRef<KernelLaunch> launches);
+  /// Runs a launch whose kernel is compiled.
+  Error runNow(const KernelLaunch &launch);
 
   HostKernelCompiler compiler;
   EmulatedMemory memory;

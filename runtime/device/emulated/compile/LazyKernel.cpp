@@ -30,13 +30,15 @@ struct Compilation {
 
 Error compileMissing(const HostKernelCompiler &compiler, ArrayRef<LazyKernel *> codes,
                      const CompileProgress &progress) {
-  // Devices of one program need the same kernels at the same time: the second finds them in the cache.
-  static std::mutex oneDevice;
-  std::lock_guard<std::mutex> lockOfAll(oneDevice);
   std::vector<Compilation> all;
   for (LazyKernel *code : codes)
     if (!code->library && llvm::none_of(all, [&](const Compilation &other) { return other.code == code; }))
       all.push_back({code});
+  if (all.empty())
+    return Error::success();
+  // Devices of one program need the same kernels at the same time: the second finds them in the cache.
+  static std::mutex oneDevice;
+  std::lock_guard<std::mutex> lock(oneDevice);
   parallelFor(all.size(), [&](size_t i) {
     const LazyKernel &code = *all[i].code;
     all[i].take(compiler.findCompiled(code.path, code.source, {code.planned.name}));
@@ -45,12 +47,12 @@ Error compileMissing(const HostKernelCompiler &compiler, ArrayRef<LazyKernel *> 
   for (Compilation &compilation : all)
     if (compilation.isOpen())
       missing.push_back(&compilation);
-  std::mutex mutex;
+  std::mutex ofProgress;
   size_t done = 0;
   parallelFor(missing.size(), [&](size_t i) {
     const LazyKernel &code = *missing[i]->code;
     missing[i]->take(compiler.compile(code.path, code.source, {code.planned.name}));
-    std::lock_guard<std::mutex> lock(mutex);
+    std::lock_guard<std::mutex> lockOfProgress(ofProgress);
     if (progress)
       progress(++done, missing.size(), code.planned.name);
   });

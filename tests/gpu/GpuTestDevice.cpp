@@ -6,7 +6,7 @@ namespace kiln {
 
 int testDeviceCount() { return CudaDevice::count(); }
 
-Expected<std::unique_ptr<Device>> openTestDevice(int number) {
+Expected<std::unique_ptr<Device>> openTestDevice(int number, bool) {
   auto device = CudaDevice::create({number, defaultCacheDirectory(), {}});
   if (!device)
     return device.takeError();

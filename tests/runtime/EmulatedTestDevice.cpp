@@ -5,10 +5,11 @@ namespace kiln {
 
 int testDeviceCount() { return 8; }
 
-Expected<std::unique_ptr<Device>> openTestDevice(int) {
+Expected<std::unique_ptr<Device>> openTestDevice(int, bool compilesAhead) {
   EmulatedDevice::Options options;
   options.cacheDirectory = KILN_TEST_CACHE;
   options.checkAccesses = false;
+  options.compilesAhead = compilesAhead;
   auto device = EmulatedDevice::create(options);
   if (!device)
     return device.takeError();

@@ -9,8 +9,9 @@
 
 namespace kiln {
 
-/// Opens the device: of several GPUs, that of the number. Error: no GPU, no compiler.
-Expected<std::unique_ptr<Device>> openTestDevice(int number = 0);
+/// Opens the device: of several GPUs, that of the number. The emulated device compiles kernels when they are loaded, as
+/// a GPU's are compiled, only with `compilesAhead`. Error: no GPU, no compiler.
+Expected<std::unique_ptr<Device>> openTestDevice(int number = 0, bool compilesAhead = false);
 /// How many different devices can be opened.
 int testDeviceCount();
 

@@ -50,7 +50,7 @@ static bool isSoundSimtRows(const Op &op, const Tile &tile) {
   const int64_t rows = setting(tile, "rows"), cols = setting(tile, "cols_per_warp"), unroll = setting(tile, "unroll");
   const int64_t depth = *anchor(op)->operand(0)->type.lastDim().asConstant();
   if (!isPowerOfTwo(rows) || rows > 16 || !isPowerOfTwo(cols) || cols > mostOutputVec(*anchor(op)) ||
-      setting(tile, "warps") > 32 || unroll > mostUnroll)
+      unroll > mostUnroll)
     return false;
   return 4 * rows * 32 * widestVector(depth, 16 / weightBytes(op)) * unroll + 8 * rows <= maxStaticShared;
 }

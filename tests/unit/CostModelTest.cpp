@@ -15,7 +15,7 @@ Target twiceAsSlow(Target target) {
   KernelTimes &times = target.times;
   for (double *rate : {&target.memoryRate, &target.l2Rate, &target.f32Rate, &target.tensorRate, &target.mmaRate,
                        &times.clock, &times.mmaWarps.rowsRate, &times.splitKv.loadRate, &times.wgmmaRows.rowsRate,
-                       &times.wgmmaRows.exchangeRate, &times.wgmmaTiled.exchangeRate})
+                       &times.wgmmaRows.exchangeRate, &times.wgmmaTiled.exchangeRate, &times.wgmmaFlash.loadRate})
     *rate /= 2;
   for (double *time : {&target.launchSeconds,     &times.memoryLatency,           &times.blockStart,
                        &times.blockReduction,     &times.rowProduct.normalize,    &times.rowProduct.normalizeWarp,

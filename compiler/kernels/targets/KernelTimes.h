@@ -103,14 +103,17 @@ struct KernelTimes {
   } mmaFlash;        ///< attention_mma
 
   struct WgmmaFlash {
-    double gap = 0;    ///< cycles between two steps of a block
-    double alone = 0;  ///< a step of a block that runs alone, without the gap, as a multiple of its products' time
-    double busy = 0;   ///< time that a step occupies the multiprocessor, as a multiple of its products' time
-    double beside = 0; ///< time that each other block adds to a step, as a multiple of its products' time
-    double merge = 0;  ///< cycles in which a block adds the sums of its ways
-    double fill = 0;   ///< each element that is loaded before the first step
-    double ends = 0;   ///< start and end of a launch
-  } wgmmaFlash;        ///< attention_wgmma
+    double gap = 0;     ///< cycles between two steps of a warpgroup
+    double alone = 0;   ///< a step of a warpgroup that runs alone, without the gap, as a multiple of its products' time
+    double copies = 0;  ///< cycles that a step is longer if the warps that multiply copy, too
+    double ringOf2 = 0; ///< cycles that a step is longer if only two tiles of keys are there or on their way
+    double busy = 0;    ///< time that a step occupies the multiprocessor, as a multiple of its products' time
+    double beside = 0;  ///< time that each other warpgroup adds to a step, as a multiple of its products' time
+    double loadRate = 0; ///< bytes of keys and values per second that a multiprocessor loads
+    double merge = 0;    ///< cycles in which a block adds the sums of its ways
+    double fill = 0;     ///< each element that is loaded before the first step
+    double ends = 0;     ///< start and end of a launch
+  } wgmmaFlash;          ///< attention_wgmma
 };
 
 } // namespace kiln

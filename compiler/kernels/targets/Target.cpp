@@ -120,8 +120,11 @@ static void readAttentionTimes(Numbers &root, KernelTimes &times) {
   times.mmaFlash = {.gap = mma("gap_cycles"), .ends = mma("ends_us", micro)};
   times.wgmmaFlash = {.gap = wgmma("gap_cycles"),
                       .alone = wgmma("alone"),
+                      .copies = wgmma("copies_cycles"),
+                      .ringOf2 = wgmma("ring_of_2_cycles"),
                       .busy = wgmma("busy"),
                       .beside = wgmma("beside"),
+                      .loadRate = wgmma("load_gb_s", giga),
                       .merge = wgmma("merge_cycles"),
                       .fill = wgmma("fill_ps", pico),
                       .ends = wgmma("ends_us", micro)};

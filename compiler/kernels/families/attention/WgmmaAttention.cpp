@@ -9,6 +9,9 @@
 
 namespace kiln {
 
+/// Queries of a warpgroup.
+constexpr int64_t warpgroupQueries = 64;
+
 static bool acceptsWgmmaFlash(const Op &op, const Target &target, const DimBinding &) {
   if (!target.hasWgmma || !isTensorAttention(op))
     return false;
@@ -62,8 +65,8 @@ static bool isSoundWgmmaFlash(const Op &op, const Tile &tile) {
   if (sharesQueries(op) && queries != setting(tile, "tile_keys"))
     return false;
   int64_t keys = wayKeys(tile);
-  return queries > 0 && queries % 64 == 0 && (keys == 64 || keys == 128) && setting(tile, "stages") >= 2 &&
-         threadsOf(tile) <= 1024 && wgmmaFlashRegisters(op, tile) <= maxRegisters &&
+  return queries > 0 && queries % warpgroupQueries == 0 && (keys == 64 || keys == 128) &&
+         setting(tile, "stages") >= 2 && threadsOf(tile) <= 1024 && wgmmaFlashRegisters(op, tile) <= maxRegisters &&
          wgmmaFlashRegisters(op, tile) * threadsOf(tile) <= 65536;
 }
 
@@ -80,28 +83,21 @@ static int64_t sharedForFew(const Op &op, const Target &target, int64_t queries,
   return std::min<int64_t>(target.sharedPerBlock, tooMuch + 128);
 }
 
-static std::vector<Tile> wgmmaFlashTiles(const Op &op, const Target &target, const DimBinding &upper, int64_t roles) {
+static std::vector<Tile> wgmmaFlashConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
   std::vector<Tile> tiles;
   constexpr std::pair<int64_t, int64_t> keysAndWays[] = {{64, 1}, {128, 1}, {128, 2}};
   for (int64_t queries : {128, 64})
     for (auto [keys, ways] : keysAndWays)
-      for (int64_t stages : {3, 4, 2}) { // two do not hide the latency of L2, but need less room
-        Tile tile = {{"roles", roles},          {"shared", 1}, {"stages", stages}, {"tile_keys", keys},
-                     {"tile_queries", queries}, {"ways", ways}};
-        int64_t few = sharedForFew(op, target, queries, upper);
-        tile.insert_or_assign("shared", std::max(few, wgmmaFlashShared(op, tile)));
-        if (isSoundWgmmaFlash(op, tile) && wgmmaFlashShared(op, tile) <= target.sharedPerBlock)
-          tiles.push_back(std::move(tile));
-      }
+      for (int64_t stages : {3, 4, 2}) // two do not hide the latency of L2, but need less room
+        for (int64_t roles : {1, 2}) {
+          Tile tile = {{"roles", roles},          {"shared", 1}, {"stages", stages}, {"tile_keys", keys},
+                       {"tile_queries", queries}, {"ways", ways}};
+          int64_t few = sharedForFew(op, target, queries, upper);
+          tile.insert_or_assign("shared", std::max(few, wgmmaFlashShared(op, tile)));
+          if (isSoundWgmmaFlash(op, tile) && wgmmaFlashShared(op, tile) <= target.sharedPerBlock)
+            tiles.push_back(std::move(tile));
+        }
   return tiles;
-}
-
-static std::vector<Tile> wgmmaFlashConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
-  return wgmmaFlashTiles(op, target, upper, /*roles=*/1);
-}
-/// The model knows nothing of a warp for copies.
-static std::vector<Tile> wgmmaFlashTrials(const Op &op, const Target &target, const DimBinding &upper) {
-  return wgmmaFlashTiles(op, target, upper, /*roles=*/2);
 }
 
 /// A way takes its keys of a tile at a time, in steps of 16.
@@ -147,26 +143,32 @@ static double estimateWgmmaFlash(const Op &op, const Tile &tile, const Target &t
       std::floor(target.sharedPerMultiprocessor / (static_cast<double>(wgmmaFlashShared(op, tile)) + 1024));
   double resident = std::max(1.0, std::min(static_cast<double>(residentByRegisters(op, tile)), byShared));
 
-  // Cycles for a step of a block. The multiprocessor is busy with the products, and about as long with the softmax
-  // beside them; a step takes longer alone and beside other blocks.
+  // Cycles for a step of a warpgroup. The multiprocessor is busy with the products, and about as long with the softmax
+  // beside them; a step takes longer alone and beside other warpgroups.
   const KernelTimes::WgmmaFlash &times = target.times.wgmmaFlash;
   double clock = target.times.clock;
   auto keys = static_cast<double>(wayKeys(tile)), ways = static_cast<double>(setting(tile, "ways"));
   double flopsPerCycle = target.tensorRate / target.multiprocessors / clock;
-  double multiply = tileQueries * keys * 4 * size / flopsPerCycle, alone = times.gap + times.alone * multiply;
+  double multiply = warpgroupQueries * keys * 4 * size / flopsPerCycle, alone = times.gap + times.alone * multiply;
+  if (setting(tile, "roles") == 1)
+    alone += times.copies;
+  if (setting(tile, "stages") == 2)
+    alone += times.ringOf2;
   // A block sees half of the keys on average, plus its whole last tile; the block with the most keys sees all.
   double visible = visibleKeys(problem, queries), most = std::min(queries, 2 * visible + tileQueries);
-  double steps = (visible + tileQueries / 2 + keys * ways / 2) / keys, mostSteps = std::ceil(most / (keys * ways));
-  double perMultiprocessor = blocks / target.multiprocessors, warpgroups = resident * ways;
-  double beside = times.beside * multiply * (std::min(warpgroups, std::ceil(perMultiprocessor * ways)) - 1);
+  double steps = (visible + tileQueries / 2 + keys * ways / 2) / (keys * ways),
+         mostSteps = std::ceil(most / (keys * ways));
+  double perMultiprocessor = blocks / target.multiprocessors, warpgroups = tileQueries / warpgroupQueries * ways;
+  double others = std::min(resident, std::ceil(perMultiprocessor)) * warpgroups - 1;
   double merge = ways > 1 ? times.merge : 0;
   double cycles =
-      std::max(perMultiprocessor * (steps * (times.busy * multiply + alone / warpgroups) + merge / resident),
-               mostSteps * (alone + beside) + merge);
+      std::max(perMultiprocessor * (steps * (warpgroups * times.busy * multiply + alone / resident) + merge / resident),
+               mostSteps * (alone + others * times.beside * multiply) + merge);
   double rows = tileQueries + 2 * setting(tile, "tile_keys"); // loaded before the first step
-  double l2 = blocks * steps * keys * 2 * size * static_cast<double>(problem.elementBytes) / target.l2Rate;
+  double loads =
+      perMultiprocessor * steps * keys * ways * 2 * size * static_cast<double>(problem.elementBytes) / times.loadRate;
   double memory = bytesMovedAt(op, dims) / target.memoryRate;
-  return target.launchSeconds + times.ends + rows * size * times.fill + std::max({cycles / clock, l2, memory});
+  return target.launchSeconds + times.ends + rows * size * times.fill + std::max({cycles / clock, loads, memory});
 }
 
 const KernelFamily wgmmaFlashFamily = {
@@ -178,7 +180,6 @@ const KernelFamily wgmmaFlashFamily = {
     .waitsItself = true,
     .accepts = acceptsWgmmaFlash,
     .configurations = wgmmaFlashConfigurations,
-    .moreToTry = wgmmaFlashTrials,
     .isSound = isSoundWgmmaFlash,
     .order = orderOfWgmmaFlash,
     .launch = launchWgmmaFlash,

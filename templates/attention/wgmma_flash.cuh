@@ -62,6 +62,7 @@
 #include "device/grid.cuh"
 #include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
+#include "device/warp.cuh"
 #include "device/warpgroup.cuh"
 #include "gemm/ring_place.cuh"
 
@@ -215,10 +216,12 @@ template <class Config, class T> struct WgmmaFlash {
       if constexpr (!Shape::kSyncThreadsMeets)
         arrive(shared.cleared);
     }
-    if constexpr (Shape::kSyncThreadsMeets)
+    if constexpr (Shape::kSyncThreadsMeets) {
       syncThreads();
-    else
+    } else {
       waitBarrier(shared.cleared, 0);
+      syncWarp(); // for the emulator, to which the barrier orders warps, not the lanes of one
+    }
   }
 
   /// Passes on the tiles of keys that only others see.

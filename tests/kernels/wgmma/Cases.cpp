@@ -286,7 +286,7 @@ std::vector<AttentionCase> wgmmaFlashCases() {
       {make(DType::F16, 112, {64, 64, 2, 2}), 1, 70, 70, {0}}, // three slabs of 16
       {make(DType::BF16, 128, {64, 64, 2, 2}), 1, 130, 130, {0}},
       {make(DType::BF16, 64, {64, 64, 2, 4}), 1, 1, 1, {0}}, // one visible key
-      {make(DType::F16, 64, {128, 64, 2, 2}, /*causal=*/false), 1, 20, 150, {0}},
+      {make(DType::F16, 64, {128, 64, 2, 2}, /*causal=*/false).checked(), 1, 20, 150, {0}},
       {make(DType::BF16, 64, {128, 64, 3, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
       {make(DType::F16, 32, {64, 64, 2, 4}, /*causal=*/true, /*window=*/3), 1, 190, 197, {7}},
       // Two ways: one with fewer tiles of keys, or none; two tiles of queries; slabs; a window.
@@ -297,8 +297,8 @@ std::vector<AttentionCase> wgmmaFlashCases() {
       {make(DType::F16, 64, {64, 128, 2, 2, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
       // A warp for copies: one warpgroup, and two; steps as many as stages, and more.
       {make(DType::BF16, 64, {64, 64, 3, 3, 1, 2}), 2, 300, 300, {0, 0}},
-      {make(DType::F16, 64, {128, 64, 2, 1, 1, 2}), 2, 170, 250, {3, 80}},
-      {make(DType::BF16, 80, {64, 64, 4, 2, 1, 2}), 1, 70, 75, {5}},
+      {make(DType::F16, 64, {128, 64, 2, 1, 1, 2}).checked(), 2, 170, 250, {3, 80}},
+      {make(DType::BF16, 80, {64, 64, 4, 2, 1, 2}).checked(), 1, 70, 75, {5}},
       {make(DType::F16, 64, {64, 64, 2, 3, 1, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
   };
 }

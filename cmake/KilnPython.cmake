@@ -1,6 +1,8 @@
-# kiln_python_tests(prefix): a CTest test for each test_*.py of the folder, which runs the kiln program. The tests need
-# only Python's standard library; tests/run/kilntest.py has the helpers that they share.
+# kiln_python_tests(prefix [LONG name…]): a CTest test for each test_*.py of the folder, which runs the kiln program;
+# those of the names have the label `long`. The tests need only Python's standard library; tests/run/kilntest.py has the
+# helpers that they share.
 function(kiln_python_tests prefix)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LONG")
   file(GLOB files RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS test_*.py)
   foreach(file IN LISTS files)
     string(REGEX REPLACE "^test_(.*)\\.py$" "${prefix}.\\1" name ${file})
@@ -12,5 +14,8 @@ function(kiln_python_tests prefix)
     add_test(NAME ${name} COMMAND ${KILN_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/${file})
     set_tests_properties(${name} PROPERTIES
       ENVIRONMENT "KILN=$<TARGET_FILE:kiln>;PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/run;KILN_CACHE=${CMAKE_BINARY_DIR}/test-cache")
+  endforeach()
+  foreach(name IN LISTS arg_LONG)
+    set_property(TEST ${prefix}.${name} PROPERTY LABELS long)
   endforeach()
 endfunction()

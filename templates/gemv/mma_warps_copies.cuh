@@ -62,9 +62,11 @@ template <class Config, class T> struct MmaWarpsCopies {
   const T *ownRows[kRowChains];
   const SharedAddress chunks = Lane::firstChunk(stages()), fragments = Lane::firstFragments(stages(), 8);
   const SharedAddress rowChunks = Lane::firstChunk(linesOfRows());
-  const SharedAddress lowFragments = Lane::firstFragments(linesOfRows(), rows); // of 8 rows; below: of 8 more
+  // Of 8 rows, and of 8 more; where there are no more, of the first ones again, whose products nobody stores.
+  const SharedAddress lowFragments = Lane::firstFragments(linesOfRows(), rows);
   const SharedAddress highFragments =
-      kHalves == 1 ? lowFragments : Lane::firstFragments(linesOfRows() + kHalfBytes, max(rows - 8, 1));
+      kHalves == 1 ? lowFragments
+                   : Lane::firstFragments(linesOfRows() + (rows > 8 ? kHalfBytes : 0), rows > 8 ? rows - 8 : rows);
 
   KILN_DEVICE MmaWarpsCopies(const T *a, const T *weight, int firstRow, int allRows, MmaWarpsStorage<Config, T> &shared)
       : weight(weight), shared(shared), rows(min(allRows - firstRow, Shape::kRows)) {

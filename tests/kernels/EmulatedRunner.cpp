@@ -17,11 +17,9 @@ public:
   size_t wayCount() const override { return std::size(schedules); }
 
   Error launch(const TestLaunch &launch, size_t way) override {
-    auto create = [](bool checkAccesses) {
-      return cantFail(HostKernelCompiler::create({KILN_TEMPLATES, KILN_TEST_CACHE, "", checkAccesses}));
-    };
-    static const HostKernelCompiler plain = create(false), checking = create(true);
-    auto library = (launch.isChecked ? checking : plain).compile(launch.file, launch.source, launch.kernel);
+    static const HostKernelCompiler compiler =
+        cantFail(HostKernelCompiler::create({KILN_TEMPLATES, KILN_TEST_CACHE, "", /*checkAccesses=*/true}));
+    auto library = compiler.compile(launch.file, launch.source, launch.kernel);
     if (!library)
       return library.takeError();
     std::vector<uint64_t> addresses(launch.arguments.size());

@@ -30,7 +30,6 @@ struct TestLaunch {
   std::vector<LaunchMap> maps = {}; ///< the arrays among the arguments that the kernel takes as tensor maps
   uint32_t cluster = 1;             ///< blocks of a cluster, neighbours in x
   bool cooperative = false;         ///< emulated blocks run interleaved, and wait for each other
-  bool isChecked = false;           ///< the emulated device checks accesses
 };
 
 class KernelRunner {

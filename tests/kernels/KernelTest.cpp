@@ -109,8 +109,7 @@ void KernelTest::launch(const Variant &variant, Dim3 grid, int block, int dynami
                           std::move(arguments),
                           std::move(maps),
                           cluster,
-                          cooperative,
-                          variant.isChecked()};
+                          cooperative};
   std::vector<std::string> first;
   for (size_t way = 0; way < ownRunner().wayCount(); ++way) {
     for (const TestArray &tensor : outputs)

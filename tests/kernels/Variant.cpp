@@ -57,12 +57,6 @@ Variant Variant::with(const std::map<std::string, std::string> &constants) const
   return Variant(folder, kernel, type, std::move(all));
 }
 
-Variant Variant::checked() const {
-  Variant result = *this;
-  result.hasChecks = true;
-  return result;
-}
-
 int Variant::operator[](StringRef constant) const {
   StringRef value = findValue(source, (" " + constant + " = ").str());
   if (value == "true" || value == "false")
@@ -74,7 +68,7 @@ int Variant::operator[](StringRef constant) const {
 }
 
 std::string Variant::label() const {
-  std::string text = kernel + "_" + dtypeName(type).str() + (hasChecks ? "_checked" : "");
+  std::string text = kernel + "_" + dtypeName(type).str();
   for (const auto &[constant, value] : replaced)
     text += "_" + constant.substr(1) + value;
   return text;

@@ -17,11 +17,7 @@ public:
   /// must exist in the file's Config.
   Variant(StringRef folder, StringRef name, DType element, std::map<std::string, std::string> constants = {});
 
-  /// The same kernel, whose accesses the emulated device checks: slower, so for a small case of a template.
-  Variant checked() const;
-  bool isChecked() const { return hasChecks; }
-
-  /// The same kernel with further constants replaced, and without such checks.
+  /// The same kernel with further constants replaced.
   Variant with(const std::map<std::string, std::string> &constants) const;
 
   const std::string &name() const { return kernel; }
@@ -41,14 +37,7 @@ private:
   DType type;
   std::map<std::string, std::string> replaced;
   std::string source;
-  bool hasChecks = false;
 };
-
-/// A case whose kernel's accesses are checked.
-template <class Case> Case checked(Case one) {
-  one.kernel = one.kernel.checked();
-  return one;
-}
 
 /// Lets googletest name a case.
 inline void PrintTo(const Variant &kernel, std::ostream *os) { *os << kernel.label(); }

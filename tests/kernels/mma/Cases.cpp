@@ -30,7 +30,7 @@ std::vector<MmaMatmulCase> mmaActivationCases() {
       make(DType::F16, 130, 264, 72, {128, 128, 3, 2, 2}),
       make(DType::BF16, 257, 512, 192, {128, 256, 3, 2, 4}), // exact in columns and depth
       make(DType::F16, 70, 320, 136, {256, 128, 3, 4, 2}),   // fewer rows than a tile
-      checked(make(DType::BF16, 65, 72, 320, {64, 64, 4, 2, 2})),
+      make(DType::BF16, 65, 72, 320, {64, 64, 4, 2, 2}),
       make(DType::BF16, 1, 40, 8, {64, 128, 5, 2, 2}), // fewer steps than stages
       make(DType::F16, 200, 96, 448, {128, 64, 2, 4, 1}),
       make(DType::BF16, 1100, 96, 64, {64, 64, 3, 2, 2}), // several groups of tiles
@@ -50,8 +50,8 @@ std::vector<MmaMatmulCase> mmaResidualCases() {
     return matmulCase("matmul_bias_residual", type, rows, cols, depth, tile);
   };
   return {
-      make(DType::BF16, 100, 131, 136, {128, 128, 4, 2, 2}),        // columns one by one
-      checked(make(DType::F16, 100, 100, 136, {64, 128, 4, 2, 2})), // by four
+      make(DType::BF16, 100, 131, 136, {128, 128, 4, 2, 2}), // columns one by one
+      make(DType::F16, 100, 100, 136, {64, 128, 4, 2, 2}),   // by four
       make(DType::BF16, 129, 264, 200, {128, 256, 4, 2, 4}),
   };
 }
@@ -92,11 +92,10 @@ std::vector<MmaMatmulCase> mmaSplitCases() {
     return one;
   };
   return {
-      make(DType::BF16, 65, 136, 264, 2, {64, 64, 4, 2, 2}),         // parts of 3 steps and of 2, the last of one chunk
-      checked(make(DType::F16, 40, 131, 512, 8, {32, 64, 3, 1, 2})), // a step each, fewer than stages
-      make(DType::BF16, 130, 256, 768, 6, {96, 128, 4, 2, 2}),       // exact in columns and depth
-      make(DType::F16, 1, 8, 328, 3, {16, 128, 4, 1, 4}),
-      make(DType::F32, 70, 132, 200, 3, {64, 64, 4, 2, 2}),
+      make(DType::BF16, 65, 136, 264, 2, {64, 64, 4, 2, 2}),   // parts of 3 steps and of 2, the last of one chunk
+      make(DType::F16, 40, 131, 512, 8, {32, 64, 3, 1, 2}),    // a step each, fewer than stages
+      make(DType::BF16, 130, 256, 768, 6, {96, 128, 4, 2, 2}), // exact in columns and depth
+      make(DType::F16, 1, 8, 328, 3, {16, 128, 4, 1, 4}),      make(DType::F32, 70, 132, 200, 3, {64, 64, 4, 2, 2}),
   };
 }
 
@@ -122,12 +121,12 @@ std::vector<MmaMatmulCase> mmaNormalizedRowsCases() {
     return rowsCase("layernorm_rows_matmul_bias", type, rows, cols, depth, tile);
   };
   return {
-      checked(make(DType::BF16, 3, 104, 72, {8, 256, 2, 4, 1})), // less than a round
-      make(DType::F16, 8, 144, 768, {8, 768, 2, 4, 2}),          // exact
-      make(DType::BF16, 16, 96, 776, {16, 896, 4, 1, 4}),        // a last round of one access
-      make(DType::BF16, 21, 40, 520, {16, 128, 2, 2, 2}),        // the depth in tiles, the rows in passes
-      make(DType::F16, 50, 131, 200, {64, 256, 4, 2, 1}),        // columns one by one
-      make(DType::BF16, 5, 32, 2184, {8, 2304, 4, 2, 1}),        // rows too long for a warp's registers
+      make(DType::BF16, 3, 104, 72, {8, 256, 2, 4, 1}),   // less than a round
+      make(DType::F16, 8, 144, 768, {8, 768, 2, 4, 2}),   // exact
+      make(DType::BF16, 16, 96, 776, {16, 896, 4, 1, 4}), // a last round of one access
+      make(DType::BF16, 21, 40, 520, {16, 128, 2, 2, 2}), // the depth in tiles, the rows in passes
+      make(DType::F16, 50, 131, 200, {64, 256, 4, 2, 1}), // columns one by one
+      make(DType::BF16, 5, 32, 2184, {8, 2304, 4, 2, 1}), // rows too long for a warp's registers
   };
 }
 
@@ -171,16 +170,15 @@ std::vector<MmaMatmulCase> mmaWarpsCases() {
     return warpsCase("warps_bias_residual", type, rows, cols, depth, tile);
   };
   return {
-      checked(make(DType::BF16, 1, 104, 328, {8, 1, 1, 6, 2, 3, 1, 1})), // a step a chain, the last of one chunk
-      make(DType::F16, 8, 96, 768, {8, 2, 1, 4, 4, 1, 3, 1}),            // exact, all in one stage
-      make(DType::BF16, 3, 131, 840, {8, 3, 1, 2, 2, 3, 1, 2}),          // columns one by one, chains of 2 and 3 steps
-      make(DType::F16, 16, 72, 1000, {16, 1, 2, 3, 1, 3, 2, 2}),         // warps along columns, chains of a range apart
-      make(DType::BF16, 21, 40, 456, {16, 2, 1, 8, 4, 2, 1, 1}),         // two blocks of rows, columns past the end
-      make(DType::BF16, 5, 264, 328, {8, 2, 4, 1, 1, 1, 2, 2, 3}),       // all of the depth in a warp, in turns, a ring
-      checked(
-          make(DType::F16, 13, 331, 136, {16, 1, 5, 1, 1, 1, 3, 8, 2})), // the same, a stage a turn, a block of no turn
-      make(DType::BF16, 2, 48, 520, {8, 1, 4, 1, 2, 3, 1, 1, 1}),        // chains of one warp
-      make(DType::BF16, 9, 64, 1600, {16, 1, 1, 6, 2, 3, 2, 2}),         // a ring of fewer buffers than stages
+      make(DType::BF16, 1, 104, 328, {8, 1, 1, 6, 2, 3, 1, 1}),     // a step a chain, the last of one chunk
+      make(DType::F16, 8, 96, 768, {8, 2, 1, 4, 4, 1, 3, 1}),       // exact, all in one stage
+      make(DType::BF16, 3, 131, 840, {8, 3, 1, 2, 2, 3, 1, 2}),     // columns one by one, chains of 2 and 3 steps
+      make(DType::F16, 16, 72, 1000, {16, 1, 2, 3, 1, 3, 2, 2}),    // warps along columns, chains of a range apart
+      make(DType::BF16, 21, 40, 456, {16, 2, 1, 8, 4, 2, 1, 1}),    // two blocks of rows, columns past the end
+      make(DType::BF16, 5, 264, 328, {8, 2, 4, 1, 1, 1, 2, 2, 3}),  // all of the depth in a warp, in turns, a ring
+      make(DType::F16, 13, 331, 136, {16, 1, 5, 1, 1, 1, 3, 8, 2}), // the same, a stage a turn, a block of no turn
+      make(DType::BF16, 2, 48, 520, {8, 1, 4, 1, 2, 3, 1, 1, 1}),   // chains of one warp
+      make(DType::BF16, 9, 64, 1600, {16, 1, 1, 6, 2, 3, 2, 2}),    // a ring of fewer buffers than stages
   };
 }
 
@@ -212,8 +210,8 @@ std::vector<AttentionCase> mmaFlashCases() {
   return {
       {make(DType::BF16, 64, {128, 64, 4, 2}), 2, 200, 200, {0, 0}},
       {make(DType::F16, 64, {64, 64, 4, 3}), 2, 100, 170, {3, 50}},
-      {make(DType::BF16, 80, {64, 64, 4, 2}), 2, 70, 75, {5}},          // half a slab of 64 elements
-      {make(DType::F16, 72, {32, 32, 2, 2}).checked(), 1, 33, 38, {5}}, // padded to 80
+      {make(DType::BF16, 80, {64, 64, 4, 2}), 2, 70, 75, {5}}, // half a slab of 64 elements
+      {make(DType::F16, 72, {32, 32, 2, 2}), 1, 33, 38, {5}},  // padded to 80
       {make(DType::BF16, 8, {64, 64, 4, 2}), 2, 70, 70, {0}},
       {make(DType::BF16, 128, {64, 64, 4, 2}), 1, 100, 100, {0}},
       {make(DType::BF16, 256, {64, 32, 4, 2}), 1, 70, 70, {0}}, // queries stay in shared memory

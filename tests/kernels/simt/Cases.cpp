@@ -23,7 +23,7 @@ std::vector<MatmulCase> tiledCases() {
   return {
       {make(DType::F32, {}), 70},
       {make(DType::F32, tile(32, 32, 8, 4, 4)), 1},
-      {make(DType::F32, tile(32, 64, 32, 8, 4, {{"kCols", "100"}, {"kDepth", "37"}})).checked(), 65},
+      {make(DType::F32, tile(32, 64, 32, 8, 4, {{"kCols", "100"}, {"kDepth", "37"}})), 65},
       {make(DType::BF16, tile(64, 64, 32, 8, 8, {{"kDepth", "40"}})), 64},
       {make(DType::F32, tile(128, 128, 32, 8, 8, {{"kCols", "150"}})), 131}, // one buffer
       {make(DType::F16, tile(128, 64, 16, 16, 8, {{"kCols", "66"}, {"kDepth", "50"}})), 130},
@@ -43,7 +43,7 @@ std::vector<MatmulCase> tiledCases() {
 
 std::vector<MatmulCase> naiveCases() {
   return {
-      {kernel("naive_layernorm_matmul_bias_gelu", DType::F32, {{"kCols", "33"}, {"kDepth", "19"}}).checked(), 7},
+      {kernel("naive_layernorm_matmul_bias_gelu", DType::F32, {{"kCols", "33"}, {"kDepth", "19"}}), 7},
       {kernel("naive_layernorm_matmul_bias_gelu", DType::BF16, {{"kThreads", "32"}}), 3},
   };
 }
@@ -53,7 +53,7 @@ std::vector<MatmulCase> residualCases() {
   return {
       {make(DType::F32, {}), 33},
       {make(DType::F32, tile(32, 32, 16, 8, 8, {{"kCols", "64"}, {"kDepth", "64"}})), 40}, // half a warp
-      {make(DType::F16, tile(64, 128, 16, 8, 8, {{"kCols", "131"}, {"kDepth", "72"}})).checked(), 65},
+      {make(DType::F16, tile(64, 128, 16, 8, 8, {{"kCols", "131"}, {"kDepth", "72"}})), 65},
       {make(DType::BF16, tile(128, 64, 16, 8, 4, {{"kCols", "70"}})), 129},
       {make(DType::F32, tile(96, 32, 16, 12, 4)), 100},
   };
@@ -69,9 +69,9 @@ std::vector<MatmulCase> fewRowsCases() {
                    {"kUnroll", std::to_string(unroll)}});
   };
   return {
-      {make(DType::F32, 768, 1, 4, 1, 1), 1},          {make(DType::BF16, 768, 1, 4, 2, 3), 2},
-      {make(DType::BF16, 776, 4, 2, 8, 1), 7},         {make(DType::F16, 300, 8, 8, 4, 2), 9},
-      {make(DType::F32, 33, 2, 1, 8, 1).checked(), 3}, {make(DType::BF16, 1600, 16, 2, 2, 2), 16}, // several chunks
+      {make(DType::F32, 768, 1, 4, 1, 1), 1},  {make(DType::BF16, 768, 1, 4, 2, 3), 2},
+      {make(DType::BF16, 776, 4, 2, 8, 1), 7}, {make(DType::F16, 300, 8, 8, 4, 2), 9},
+      {make(DType::F32, 33, 2, 1, 8, 1), 3},   {make(DType::BF16, 1600, 16, 2, 2, 2), 16}, // several chunks
       {make(DType::F32, 6400, 2, 4, 2, 1), 2},
   };
 }
@@ -94,10 +94,10 @@ std::vector<MatmulCase> normalizedRowCases() {
       {make(DType::F32, {}), 1},
       {make(DType::BF16, rowProduct(104, 768, 12, 1, 1, 3, 13)),
        1}, // a warp without a column, a last block that ends early
-      {make(DType::BF16, rowProduct(96, 1600, 24, 2, 1, 2, 4)), 2},       // tiles and stages
-      {make(DType::F16, rowProduct(64, 776, 16, 4, 1, 1, 4)), 1},         // a step past the depth
-      {make(DType::F32, rowProduct(37, 33, 5, 1, 1, 1, 2)).checked(), 3}, // nothing divides
-      {make(DType::F16, rowProduct(50, 100, 10, 2, 1, 3, 1)), 1},         // one warp
+      {make(DType::BF16, rowProduct(96, 1600, 24, 2, 1, 2, 4)), 2}, // tiles and stages
+      {make(DType::F16, rowProduct(64, 776, 16, 4, 1, 1, 4)), 1},   // a step past the depth
+      {make(DType::F32, rowProduct(37, 33, 5, 1, 1, 1, 2)), 3},     // nothing divides
+      {make(DType::F16, rowProduct(50, 100, 10, 2, 1, 3, 1)), 1},   // one warp
   };
 }
 
@@ -109,7 +109,7 @@ std::vector<MatmulCase> rowCases() {
       {make(DType::F16, rowProduct(40, 300, 4, 2, 2, 1, 4)), 1},    // stages, a warp with less depth
       {make(DType::BF16, rowProduct(96, 768, 24, 1, 1, 3, 4)), 1},  // tiles
       {make(DType::F32, rowProduct(100, 1536, 8, 4, 1, 2, 2)), 1},  // tiles of several columns and stages
-      {make(DType::F32, rowProduct(33, 37, 3, 1, 1, 1, 4)).checked(), 2},
+      {make(DType::F32, rowProduct(33, 37, 3, 1, 1, 1, 4)), 2},
   };
 }
 
@@ -188,7 +188,7 @@ std::vector<AttentionCase> flashCases() {
       {make(DType::F32, 64, 64, 64, 256), 2, 70, 70, {0, 0}}, // dynamic shared memory
       {make(DType::F32, 64, 32, 32, 128), 2, 45, 95, {3, 50}},
       {make(DType::BF16, 64, 64, 32, 128), 1, 130, 130, {0}},
-      {make(DType::F16, 80, 32, 32, 128).checked(), 2, 33, 38, {5}},
+      {make(DType::F16, 80, 32, 32, 128), 2, 33, 38, {5}},
       {make(DType::F32, 8, 32, 32, 128), 2, 33, 38, {5}},
       {make(DType::F32, 128, 32, 32, 128, /*causal=*/false), 1, 20, 50, {0}},
       {make(DType::BF16, 256, 32, 16, 128), 1, 40, 40, {0}},
@@ -251,7 +251,7 @@ std::vector<RowsCase> layerNormCases() {
   return {
       make(DType::F32, 9, 768, 128, 32, 4), make(DType::BF16, 3, 768, 256, 256, 8),
       make(DType::F32, 3, 2400, 64, 32, 4), // in shared memory
-      make(DType::F32, 70, 100, 64, 1, 4),  checked(make(DType::F16, 3, 37, 64, 32, 1)),
+      make(DType::F32, 70, 100, 64, 1, 4),  make(DType::F16, 3, 37, 64, 32, 1),
       make(DType::F32, 2, 6400, 64, 64, 8), // in shared memory
       make(DType::F32, 3, 33, 32, 32, 1),
   };

@@ -40,20 +40,20 @@ std::vector<WgmmaMatmulCase> wgmmaActivationCases() {
       make(DType::BF16, 200, 160, 328, {192, 160, 2, 3, 1}, 1),
       // Clusters: tiles outside the product along both; a share of two boxes, of which the last has no row.
       make(DType::BF16, 130, 136, 264, {64, 64, 3, 1, 2, 2, 2}, 4),
-      make(DType::F16, 300, 96, 136, {64, 64, 2, 1, 1, 2}, 2),      // each cluster several tiles along M
-      make(DType::BF16, 300, 192, 264, {64, 64, 2, 1, 1, 2, 2}, 4), // several tiles, one of them outside along both
-      make(DType::F16, 280, 160, 72, {64, 64, 2, 1, 1, 2, 2}, 4),   // shares outside along both
-      make(DType::BF16, 90, 320, 200, {128, 32, 3, 2, 1, 1, 4}, 4), // shares of 32 rows, of which one is outside
-      make(DType::F16, 20, 72, 136, {64, 32, 4, 1, 1, 1, 2}, 2),    // a box of fewer rows than a share
-      checked(make(DType::BF16, 3, 136, 136, {64, 64, 2, 1, 1, 2, 2}, 4)), // the same, of two shares
-      make(DType::BF16, 500, 256, 64, {64, 256, 2, 1, 1, 8}, 8),           // eight blocks, a step a tile
-      make(DType::F16, 66, 136, 328, {64, 64, 2, 1, 1, 1, 1, 2}, 1),       // parts of two and three steps
-      make(DType::BF16, 140, 100, 520, {128, 64, 2, 2, 1, 1, 1, 4}, 1),    // more steps than parts; by four
-      make(DType::F16, 40, 136, 520, {64, 128, 3, 1, 1, 1, 1, 8}, 1),      // a vector a thread
-      make(DType::BF16, 150, 200, 264, {64, 64, 2, 1, 1, 2, 2, 2}, 1),     // copies and parts
-      make(DType::F16, 1, 24, 136, {64, 64, 2, 1, 1, 2, 1, 2}, 1),         // the second share of the weight is outside
-      make(DType::BF16, 300, 136, 264, {256, 64, 2, 2, 1, 1, 1, 2}, 1),    // parts of 256 rows
-      make(DType::F16, 200, 136, 328, {192, 96, 2, 3, 1, 1, 1, 2}, 1),     // of three warpgroups
+      make(DType::F16, 300, 96, 136, {64, 64, 2, 1, 1, 2}, 2),          // each cluster several tiles along M
+      make(DType::BF16, 300, 192, 264, {64, 64, 2, 1, 1, 2, 2}, 4),     // several tiles, one of them outside along both
+      make(DType::F16, 280, 160, 72, {64, 64, 2, 1, 1, 2, 2}, 4),       // shares outside along both
+      make(DType::BF16, 90, 320, 200, {128, 32, 3, 2, 1, 1, 4}, 4),     // shares of 32 rows, of which one is outside
+      make(DType::F16, 20, 72, 136, {64, 32, 4, 1, 1, 1, 2}, 2),        // a box of fewer rows than a share
+      make(DType::BF16, 3, 136, 136, {64, 64, 2, 1, 1, 2, 2}, 4),       // the same, of two shares
+      make(DType::BF16, 500, 256, 64, {64, 256, 2, 1, 1, 8}, 8),        // eight blocks, a step a tile
+      make(DType::F16, 66, 136, 328, {64, 64, 2, 1, 1, 1, 1, 2}, 1),    // parts of two and three steps
+      make(DType::BF16, 140, 100, 520, {128, 64, 2, 2, 1, 1, 1, 4}, 1), // more steps than parts; by four
+      make(DType::F16, 40, 136, 520, {64, 128, 3, 1, 1, 1, 1, 8}, 1),   // a vector a thread
+      make(DType::BF16, 150, 200, 264, {64, 64, 2, 1, 1, 2, 2, 2}, 1),  // copies and parts
+      make(DType::F16, 1, 24, 136, {64, 64, 2, 1, 1, 2, 1, 2}, 1),      // the second share of the weight is outside
+      make(DType::BF16, 300, 136, 264, {256, 64, 2, 2, 1, 1, 1, 2}, 1), // parts of 256 rows
+      make(DType::F16, 200, 136, 328, {192, 96, 2, 3, 1, 1, 1, 2}, 1),  // of three warpgroups
       // Ranges: of one step and two, the ring goes on; several, a step each; beside a cluster's copies.
       make(DType::BF16, 130, 136, 264, {64, 64, 3, 1, 2, 1, 1, 1, 2}, 2),
       make(DType::F16, 70, 96, 328, {128, 96, 2, 2, 1, 1, 1, 1, 5}, 1),
@@ -98,8 +98,8 @@ std::vector<WgmmaMatmulCase> wgmmaResidualCases() {
     return matmulCase("matmul_bias_residual", type, rows, cols, depth, tile, blocks);
   };
   return {
-      make(DType::BF16, 100, 131, 136, {64, 128, 3, 1, 2}, 1),        // columns one by one
-      checked(make(DType::F16, 100, 100, 136, {64, 64, 4, 1, 2}, 3)), // by four
+      make(DType::BF16, 100, 131, 136, {64, 128, 3, 1, 2}, 1), // columns one by one
+      make(DType::F16, 100, 100, 136, {64, 64, 4, 1, 2}, 3),   // by four
       make(DType::F16, 300, 224, 72, {256, 160, 2, 2, 1}, 2),
       make(DType::BF16, 150, 131, 136, {64, 64, 2, 1, 2, 2, 2}, 4), // columns one by one
       make(DType::BF16, 100, 131, 264, {64, 96, 2, 1, 1, 1, 1, 2}, 1),
@@ -150,7 +150,7 @@ std::vector<WgmmaMatmulCase> wgmmaMailCases() {
       make(DType::BF16, 256, 192, 768, {256, 192, 2, 2, 1}, 2),       // whole tiles with 192 sums, three vectors a lane
       make(DType::BF16, 70, 192, 264, {64, 64, 2, 1, 1, 1, 1, 4}, 1), // halves of rows' columns
       make(DType::F16, 140, 192, 264, {128, 96, 2, 1, 1, 1, 1, 2}, 1),
-      checked(make(DType::BF16, 1, 40, 136, {64, 64, 2, 1, 1}, 1)),
+      make(DType::BF16, 1, 40, 136, {64, 64, 2, 1, 1}, 1),
       make(DType::BF16, 140, 192, 264, {128, 80, 3, 2, 1}, 2), // groups of 16 columns
       make(DType::F16, 70, 192, 264, {64, 112, 2, 1, 1, 1, 1, 2}, 1),
       make(DType::F16, 5, 192, 264, {128, 96, 2, 2, 1}, 2),          // no more rows than warps that compute them
@@ -173,7 +173,7 @@ std::vector<WgmmaRowsCase> wgmmaRowsMailCases() {
       make(DType::F16, 64, 64, 512, {64, 32, 8, 1, 1}, true),           // clusters: each block has 8 of the rows
       make(DType::BF16, 70, 96, 2104, {64, 96, 2, 2, 2}, true),         // two blocks of rows; more vectors than at once
       make(DType::F16, 27, 139, 192, {32, 32, 1, 1, 2, 3, 1, 3}, true), // blocks of several tiles
-      checked(make(DType::BF16, 3, 40, 136, {8, 32, 1, 1, 2}, true)),
+      make(DType::BF16, 3, 40, 136, {8, 32, 1, 1, 2}, true),
       make(DType::BF16, 64, 104, 328, {64, 32, 1, 2, 2}, false),
       make(DType::F16, 70, 96, 264, {64, 96, 1, 2, 2}, false),
   };
@@ -208,8 +208,7 @@ std::vector<WgmmaRowsCase> wgmmaRowsCases() {
     return {withTile(kernel, tile), rows};
   };
   return {
-      checked(make(DType::BF16, 3, 104, 328,
-                   {8, 64, 2, 1, 3})),                     // a cluster; a last step of one chunk; columns past the end
+      make(DType::BF16, 3, 104, 328, {8, 64, 2, 1, 3}),    // a cluster; a last step of one chunk; columns past the end
       make(DType::F16, 64, 64, 512, {64, 32, 8, 1, 1}),    // a step a block
       make(DType::BF16, 70, 96, 264, {64, 96, 1, 2, 2}),   // two blocks of rows; threads without a vector; ring reused
       make(DType::F16, 16, 131, 520, {16, 64, 4, 2, 1}),   // columns one by one, ranges of one and two steps
@@ -281,12 +280,12 @@ std::vector<AttentionCase> wgmmaFlashCases() {
       {make(DType::F16, 64, {64, 64, 3, 4}), 2, 100, 170, {3, 50}},
       {make(DType::BF16, 64, {64, 128, 2, 2}), 1, 200, 290, {90}},
       {make(DType::BF16, 80, {64, 64, 2, 3}), 2, 70, 75, {5}}, // a slab of 64 elements and one of 16
-      {make(DType::F16, 16, {64, 64, 4, 4}).checked(), 1, 33, 38, {5}},
+      {make(DType::F16, 16, {64, 64, 4, 4}), 1, 33, 38, {5}},
       {make(DType::BF16, 96, {128, 64, 2, 1}), 1, 140, 140, {0}},
       {make(DType::F16, 112, {64, 64, 2, 2}), 1, 70, 70, {0}}, // three slabs of 16
       {make(DType::BF16, 128, {64, 64, 2, 2}), 1, 130, 130, {0}},
       {make(DType::BF16, 64, {64, 64, 2, 4}), 1, 1, 1, {0}}, // one visible key
-      {make(DType::F16, 64, {128, 64, 2, 2}, /*causal=*/false).checked(), 1, 20, 150, {0}},
+      {make(DType::F16, 64, {128, 64, 2, 2}, /*causal=*/false), 1, 20, 150, {0}},
       {make(DType::BF16, 64, {128, 64, 3, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
       {make(DType::F16, 32, {64, 64, 2, 4}, /*causal=*/true, /*window=*/3), 1, 190, 197, {7}},
       // Two ways: one with fewer tiles of keys, or none; two tiles of queries; slabs; a window.
@@ -297,8 +296,8 @@ std::vector<AttentionCase> wgmmaFlashCases() {
       {make(DType::F16, 64, {64, 128, 2, 2, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
       // A warp for copies: one warpgroup, and two; steps as many as stages, and more.
       {make(DType::BF16, 64, {64, 64, 3, 3, 1, 2}), 2, 300, 300, {0, 0}},
-      {make(DType::F16, 64, {128, 64, 2, 1, 1, 2}).checked(), 2, 170, 250, {3, 80}},
-      {make(DType::BF16, 80, {64, 64, 4, 2, 1, 2}).checked(), 1, 70, 75, {5}},
+      {make(DType::F16, 64, {128, 64, 2, 1, 1, 2}), 2, 170, 250, {3, 80}},
+      {make(DType::BF16, 80, {64, 64, 4, 2, 1, 2}), 1, 70, 75, {5}},
       {make(DType::F16, 64, {64, 64, 2, 3, 1, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
   };
 }

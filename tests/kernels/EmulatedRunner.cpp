@@ -24,9 +24,13 @@ public:
       return library.takeError();
     std::vector<uint64_t> addresses(launch.arguments.size());
     std::vector<void *> arguments;
+    std::vector<TensorRange> arrays;
     for (auto [argument, address] : llvm::zip(launch.arguments, addresses)) {
       address = reinterpret_cast<uint64_t>(argument.data);
       arguments.push_back(argument.isArray ? &address : argument.data);
+      if (argument.isArray)
+        arrays.push_back(
+            {static_cast<const char *>(argument.data), argument.bytes, "argument " + std::to_string(arguments.size())});
     }
     std::vector<TensorMap> maps(launch.maps.size());
     for (auto [map, encoded] : llvm::zip(launch.maps, maps)) {
@@ -37,7 +41,7 @@ public:
     options.cluster = launch.cluster;
     options.cooperative = launch.cooperative;
     return launcher.launch((*library)->kernel(launch.kernel), launch.grid, {launch.threads}, launch.dynamicShared,
-                           arguments, options);
+                           arguments, options, arrays);
   }
 
 private:

@@ -86,17 +86,18 @@ static int64_t sharedForFew(const Op &op, const Target &target, int64_t queries,
 static std::vector<Tile> wgmmaFlashConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
   std::vector<Tile> tiles;
   constexpr std::pair<int64_t, int64_t> keysAndWays[] = {{64, 1}, {128, 1}, {128, 2}};
-  for (int64_t queries : {128, 64})
+  for (int64_t queries : {128, 64}) {
+    const int64_t few = sharedForFew(op, target, queries, upper);
     for (auto [keys, ways] : keysAndWays)
       for (int64_t stages : {3, 4, 2}) // two do not hide the latency of L2, but need less room
         for (int64_t roles : {1, 2}) {
           Tile tile = {{"roles", roles},          {"shared", 1}, {"stages", stages}, {"tile_keys", keys},
                        {"tile_queries", queries}, {"ways", ways}};
-          int64_t few = sharedForFew(op, target, queries, upper);
           tile.insert_or_assign("shared", std::max(few, wgmmaFlashShared(op, tile)));
           if (isSoundWgmmaFlash(op, tile) && wgmmaFlashShared(op, tile) <= target.sharedPerBlock)
             tiles.push_back(std::move(tile));
         }
+  }
   return tiles;
 }
 

@@ -86,6 +86,7 @@ template <class Cluster> using OrderOfClusters = GroupedTiles<Cluster::kBlocks, 
 template <class Config, class T, class Order> struct WgmmaCopies {
   using Shape = WgmmaTiledShape<Config, T>;
   using Cluster = typename Shape::Cluster;
+  static constexpr int kAtOnce = min(Shape::kMostSteps, Shape::kStages);
 
   WgmmaTiledStorage<Config, T> &shared;
   const TensorMap &a, &weight;
@@ -127,21 +128,25 @@ template <class Config, class T, class Order> struct WgmmaCopies {
       waitBarrier(shared.empty[ring.stage], ring.parity ^ 1);
   }
 
-  /// Copies all steps of the block's tiles; the weight's first ones before anything that another kernel may still
-  /// write.
-  KILN_DEVICE void produce() const {
+  /// Copies the weight's first steps, as many as there are stages, before anything that another kernel may still write.
+  KILN_DEVICE void copyFirstOfWeight() const {
     if (!block.has(0))
       return;
-    constexpr int kAtOnce = min(Shape::kMostSteps, Shape::kStages);
     const TilePlace first = block.place(0);
     for (int step = 0; step < kAtOnce; ++step)
       if (step < block.steps()) {
         expectStep(first, step);
         copyB(first, step, step);
       }
+  }
+  /// Copies all else: the rows of these steps, and all further steps of the block's tiles.
+  KILN_DEVICE void copyRest() const {
+    if (!block.has(0))
+      return;
     waitForDependencies();
     if (Shape::holdsRow(block.rows))
       waitForAskedRows();
+    const TilePlace first = block.place(0);
     for (int step = 0; step < kAtOnce; ++step)
       if (step < block.steps())
         copyA(first, step, step);

@@ -123,7 +123,8 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
       arriveExpecting(shared.ofParts.complete, u32(sizeof(shared.ofParts.sums)));
   }
 
-  KILN_DEVICE void produce() const { WgmmaCopies<Config, T, Order>{shared, a, weight, block}.produce(); }
+  /// The work of the producer.
+  KILN_DEVICE WgmmaCopies<Config, T, Order> copies() const { return {shared, a, weight, block}; }
 
   //===--- the epilogue of a consumer
 
@@ -243,7 +244,8 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
 };
 
 /// No block may copy to others, send them sums or arrive there before they have initialised their barriers. They wait
-/// for each other at once if they copy, else beside the first copies.
+/// for each other at once if they copy, else beside the first copies of the weight. No warp does so behind a wait for
+/// another one of its block: with racecheck of compute-sanitizer the warps of a block wait for each other here.
 template <class Cluster> KILN_DEVICE void startCluster() {
   if constexpr (Cluster::kBlocks > 1)
     arriveClusterAtStart();
@@ -274,10 +276,12 @@ KILN_DEVICE void runWgmmaTiled(const WgmmaTiled<Config, T, Order> &thread, End &
     if constexpr (Shape::kMovesRegisters)
       giveRegisters<Shape::kProducerRegisters>();
     if (threadIndex() == 0)
-      thread.produce();
+      thread.copies().copyFirstOfWeight();
+    waitForOtherParts<Cluster>();
+    if (threadIndex() == 0)
+      thread.copies().copyRest();
     else if (warpIndex() > 0)
       end.mailRows(int(warpIndex()) - 1);
-    waitForOtherParts<Cluster>();
   } else {
     if constexpr (Shape::kMovesRegisters)
       takeRegisters<Shape::kConsumerRegisters>();

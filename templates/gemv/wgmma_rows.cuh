@@ -268,8 +268,17 @@ KILN_DEVICE void wgmmaRows(int rows, const TensorMap &a, const TensorMap &weight
   if constexpr (Shape::kParts > 1)
     arriveCluster();
   if (group == Shape::kGroups) {
+    const WgmmaRowsCopies<WgmmaRows<Config, T>> copies{thread};
+    if (threadIndex() == Shape::kConsumers)
+      copies.copyFirstOfWeight();
+    // Not behind a wait for another warp of the block: with racecheck of compute-sanitizer all of them wait for each
+    // other here.
+    if constexpr (Shape::kParts > 1) {
+      syncWarp();
+      waitCluster();
+    }
     if (threadIndex() == Shape::kConsumers) {
-      WgmmaRowsCopies<WgmmaRows<Config, T>>{thread}.produce();
+      copies.copyRest();
     } else if constexpr (RowOperandsOf<Epilogue>::kExists) {
       if constexpr (Shape::kMails) {
         if (warp > 0)
@@ -278,10 +287,6 @@ KILN_DEVICE void wgmmaRows(int rows, const TensorMap &a, const TensorMap &weight
         waitForDependencies();
         thread.loadOfRows(epilogue, warp - 1);
       }
-    }
-    if constexpr (Shape::kParts > 1) {
-      syncWarp();
-      waitCluster();
     }
   } else {
     waitForDependencies();

@@ -23,12 +23,15 @@ template <class Rows> struct WgmmaRowsCopies {
 
   const Rows &thread;
 
-  /// Copies all steps; the weight's first ones before anything that another kernel may still write.
-  KILN_DEVICE void produce() const {
+  /// Copies the weight's first steps, as many as there are stages, before anything that another kernel may still write.
+  KILN_DEVICE void copyFirstOfWeight() const {
     for (int step = 0; step < kStages; ++step)
       for (int group = 0; group < kGroups; ++group)
         if (step < thread.steps(group))
           copyWeight(thread.firstTile, group, step, step);
+  }
+  /// Copies all else: the rows of these steps, and all further steps of the tiles.
+  KILN_DEVICE void copyRest() const {
     prepareRows();
     waitForDependencies();
     if constexpr (Shape::kReadsRows)
@@ -38,9 +41,9 @@ template <class Rows> struct WgmmaRowsCopies {
         if (step < thread.steps(group))
           copyRows(group, step, step);
     auto ring = RingPlace<kStages>::after(kStages);
-    produceMore(thread.firstTile, kStages, ring);
+    copySteps(thread.firstTile, kStages, ring);
     for (int tile = thread.firstTile + 1; tile < thread.firstTile + thread.tiles; ++tile)
-      produceMore(tile, 0, ring);
+      copySteps(tile, 0, ring);
   }
 
 private:
@@ -70,9 +73,8 @@ private:
             thread.shared.full[group][stage]);
   }
 
-  /// Copies the steps of a tile from `first` on, behind the first ones of the stages. Rows that come by one copy are
-  /// there for all tiles.
-  KILN_DEVICE void produceMore(int tile, int first, RingPlace<kStages> &ring) const {
+  /// Copies the steps of a tile from `first` on. Rows that come by one copy are there for all tiles.
+  KILN_DEVICE void copySteps(int tile, int first, RingPlace<kStages> &ring) const {
     for (int step = first; step < Shape::kMostSteps; ++step) {
       for (int group = 0; group < kGroups; ++group)
         if (step < thread.steps(group)) {

@@ -10,6 +10,7 @@ models that tests/run has for the emulated device, run on cuda:0. Without a GPU,
 import argparse
 import concurrent.futures
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,19 +18,26 @@ import time
 from machine import HERE, SOURCE, environment, find_program
 
 
-def run_tests(program, jobs, pattern, prefix=(), **variables):
-    """Runs the test program in `jobs` processes, each with the command `prefix` before it; returns (exit code, output)
-    of each."""
+def run_tests(program, jobs, pattern, prefix=(), shards=None, seconds=None, **variables):
+    """Runs the test program in `shards` processes (default: `jobs`), `jobs` at a time, each with the command `prefix`
+    before it. Returns (exit code, output) of each; one that has not ended after `seconds` is killed, and has None as its
+    exit code."""
+    shards = shards or jobs
 
-    def run(job):
-        shard = {"GTEST_TOTAL_SHARDS": str(jobs), "GTEST_SHARD_INDEX": str(job), "GTEST_BRIEF": "1"}
-        result = subprocess.run([*prefix, program, f"--gtest_filter={pattern}"], stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True, errors="replace", cwd=SOURCE,
-                                env={**environment(), **shard, **variables})
-        return result.returncode, result.stdout
+    def run(index):
+        shard = {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(index), "GTEST_BRIEF": "1"}
+        with subprocess.Popen([*prefix, program, f"--gtest_filter={pattern}"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", cwd=SOURCE, start_new_session=True,
+                              env={**environment(), **shard, **variables}) as process:
+            try:
+                output, _ = process.communicate(timeout=seconds)
+                return process.returncode, output
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                return None, process.communicate()[0]
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(run, range(jobs)))
+        return list(pool.map(run, range(shards)))
 
 
 def main():

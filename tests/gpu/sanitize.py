@@ -2,10 +2,13 @@
 """Runs NVIDIA's compute-sanitizer over the GPU tests and over `kiln run`, and exits with 1 if it finds anything.
 
   tests/gpu/sanitize.py [--kiln PATH] [--tests PATH] [--tools memcheck,racecheck,initcheck,synccheck] [--jobs N]
+                        [--seconds N]
 
 `kiln run` generates text with the embedded model: in f32 and bf16, prompts of unequal length in one batch, with decoding
 and sampling on the device; in bf16 also one prompt, whose tokens one kernel for all layers makes, sampled and greedy. Of
-the GPU tests, all whole models but the smallest are left out, since they would take minutes each.
+the GPU tests, all whole models but the smallest are left out, since they would take minutes each. The others run in
+groups of a few. A group that has not ended after --seconds is killed, and the test that it was at is named: with
+racecheck, those of speculation and of generation take minutes.
 """
 
 import argparse
@@ -36,6 +39,7 @@ RUNS = {
     "bf16, one kernel for all layers": [*ONE_KERNEL, *SAMPLING],
     "bf16, one kernel for all layers, greedy": [*ONE_KERNEL, "--greedy"],
 }
+GROUPS = 8  # of tests, for each job
 FOUND = 86  # exit code of compute-sanitizer if it has found something; otherwise it returns the program's own
 
 
@@ -56,6 +60,9 @@ def summarize(what, results, start):
            if code != 0 or not re.search(r"(ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards)", output)]
     print(f"{'FAILED' if bad else 'clean '} {what} ({time.monotonic() - start:.0f} s)", flush=True)
     for code, output in bad:
+        if code is None:
+            print("  did not end at", (re.findall(r"^\[ RUN      \] (.*)", output, re.MULTILINE) or ["the start"])[-1])
+            continue
         lines = [line for line in output.splitlines() if line.startswith("=========") or "[  FAILED  ]" in line]
         print(f"  exit code {code}", *(lines or output.splitlines())[:60], sep="\n  ", flush=True)
     return not bad
@@ -76,6 +83,7 @@ def main():
     parser.add_argument("--sanitizer", help="compute-sanitizer (default: on the path, or in /usr/local/cuda)")
     parser.add_argument("--tools", default=",".join(TOOLS))
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
+    parser.add_argument("--seconds", type=int, default=900, help="for a group of tests")
     parser.add_argument("--filter", default=PATTERN, help="of the test program's tests, as --gtest_filter")
     arguments = parser.parse_args()
     kiln, tests = find_program("kiln", arguments.kiln), find_program("kiln_gpu_tests", arguments.tests)
@@ -89,7 +97,9 @@ def main():
         for what in RUNS:
             clean &= check_kiln(kiln, prefix, tool, what)
         start = time.monotonic()
-        results = run_tests(tests, arguments.jobs, arguments.filter + UNSEEN.get(tool, ""), prefix, KILN_RANDOM_SHAPES="0")
+        results = run_tests(tests, arguments.jobs, arguments.filter + UNSEEN.get(tool, ""), prefix,
+                            shards=GROUPS * arguments.jobs, seconds=arguments.seconds, GTEST_BRIEF="0",
+                            KILN_RANDOM_SHAPES="0")
         clean &= summarize(f"{tool} kiln_gpu_tests", results, start)
     return 0 if clean else 1
 

@@ -59,7 +59,8 @@ KILN_DEVICE u32 clusterBlocks() {
 
 /// The two halves of syncCluster(): every thread of every block arrives, and waits later. What threads did before they
 /// arrived is visible to those that have waited. All threads of a warp call them together. Threads that have left the
-/// kernel are not waited for.
+/// kernel are not waited for. No warp should come to waitCluster() only behind a wait for another one of its block:
+/// with racecheck of compute-sanitizer, all warps of a block wait for each other there.
 KILN_DEVICE void arriveCluster(Site = Site::current()) {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }

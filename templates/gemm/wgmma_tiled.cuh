@@ -244,8 +244,7 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
 };
 
 /// No block may copy to others, send them sums or arrive there before they have initialised their barriers. They wait
-/// for each other at once if they copy, else beside the first copies of the weight. No warp does so behind a wait for
-/// another one of its block: with racecheck of compute-sanitizer the warps of a block wait for each other here.
+/// for each other at once if they copy, else beside the first copies of the weight.
 template <class Cluster> KILN_DEVICE void startCluster() {
   if constexpr (Cluster::kBlocks > 1)
     arriveClusterAtStart();

@@ -271,8 +271,6 @@ KILN_DEVICE void wgmmaRows(int rows, const TensorMap &a, const TensorMap &weight
     const WgmmaRowsCopies<WgmmaRows<Config, T>> copies{thread};
     if (threadIndex() == Shape::kConsumers)
       copies.copyFirstOfWeight();
-    // Not behind a wait for another warp of the block: with racecheck of compute-sanitizer all of them wait for each
-    // other here.
     if constexpr (Shape::kParts > 1) {
       syncWarp();
       waitCluster();

@@ -69,6 +69,34 @@ TEST(TuningDatabase, AnEntryMayHaveTheCallInWhichItWasTried) {
   EXPECT_EQ(database.find("layernorm(f32[B,T,64]) -> f32[B,T,64]", 8)->call, "");
 }
 
+TEST(TuningDatabase, AnEntryOfBf16StandsForF16) {
+  SourceManager sources;
+  const StringRef bf16 = "matmul(bf16[B,T,64], bf16[8,64], f32[8]) -> bf16[B,T,8]",
+                  f16 = "matmul(f16[B,T,64], f16[8,64], f32[8]) -> f16[B,T,8]";
+  TuningDatabase database = unwrap(parse(sources, text));
+  auto set = [&](StringRef problem, int64_t tokens, double seconds) {
+    database.set({problem.str(), 8, {findKernelFamily("softmax"), {}}, seconds, 0, tokens});
+  };
+  set(bf16, 0, 1e-6);
+  set(bf16, 128, 2e-6);
+  EXPECT_EQ(database.find(f16, 8), database.find(bf16, 8));
+  EXPECT_EQ(database.find(f16, 8, 128), database.find(bf16, 8, 128));
+  EXPECT_FALSE(database.find(f16, 16));
+  EXPECT_FALSE(database.find("matmul(f32[B,T,64], f32[8,64], f32[8]) -> f32[B,T,8]", 8));
+  EXPECT_EQ(database.tokenBounds(f16), std::vector<int64_t>{128});
+  // But only if f16 has none.
+  set(f16, 0, 3e-6);
+  EXPECT_EQ(database.find(f16, 8)->seconds, 3e-6);
+  EXPECT_EQ(database.find(bf16, 8)->seconds, 1e-6);
+  // And the other way round.
+  set(f16, 512, 4e-6);
+  EXPECT_EQ(database.find(bf16, 8, 512)->seconds, 4e-6);
+  EXPECT_EQ(database.tokenBounds(bf16), (std::vector<int64_t>{128, 512}));
+  // Each has its own place in the file.
+  TuningDatabase read = unwrap(TuningDatabase::parse(sources.add("both.toml", database.str())));
+  EXPECT_EQ(read.size(), 6u);
+}
+
 TEST(TuningDatabase, RefusesWhatIsNone) {
   const std::tuple<const char *, const char *, const char *> cases[] = {
       {"sm_80", "sm_1", ":2:10: error: unknown target 'sm_1'"},

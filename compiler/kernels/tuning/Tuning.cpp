@@ -94,7 +94,7 @@ Expected<TuningDatabase> TuningDatabase::parse(const SourceFile *file) {
                 [&] { return fields.optionalEach("choice", choices, readChoice); }, [&] { return fields.close(); }))
     return error;
   for (auto [i, choice] : llvm::enumerate(choices)) {
-    if (database.find(choice.problem, choice.rows, choice.tokens))
+    if (database.findExactly(choice.problem, choice.rows, choice.tokens))
       return makeError(root->find("choice")->array[i].loc, "expected each problem once, got " + choice.problem +
                                                                " with " + Twine(choice.rows) + " rows again");
     database.set(std::move(choice));
@@ -117,16 +117,33 @@ std::string TuningDatabase::str() const {
   return text;
 }
 
+/// The problem with f16 in place of bf16 and bf16 in place of f16.
+static std::string withOtherType(StringRef problem) {
+  constexpr StringRef f16 = "f16[";
+  std::string text;
+  for (size_t at; (at = problem.find(f16)) != StringRef::npos; problem = problem.drop_front(at + f16.size())) {
+    StringRef before = problem.take_front(at);
+    text += before.consume_back("b") ? (before + f16).str() : (before + "b" + f16).str();
+  }
+  return text + problem.str();
+}
+
 const TunedChoice *TuningDatabase::find(StringRef problem, int64_t rows, int64_t tokens) const {
+  const TunedChoice *found = findExactly(problem, rows, tokens);
+  return found ? found : findExactly(withOtherType(problem), rows, tokens);
+}
+
+const TunedChoice *TuningDatabase::findExactly(StringRef problem, int64_t rows, int64_t tokens) const {
   auto it = choices.find({problem.str(), rows, tokens});
   return it == choices.end() ? nullptr : &it->second;
 }
 
 std::vector<int64_t> TuningDatabase::tokenBounds(StringRef problem) const {
   std::set<int64_t> bounds;
-  for (auto it = choices.lower_bound({problem.str(), 0, 0}); it != choices.end() && it->second.problem == problem; ++it)
-    if (it->second.tokens > 0)
-      bounds.insert(it->second.tokens);
+  for (const std::string &name : {problem.str(), withOtherType(problem)})
+    for (auto it = choices.lower_bound({name, 0, 0}); it != choices.end() && it->second.problem == name; ++it)
+      if (it->second.tokens > 0)
+        bounds.insert(it->second.tokens);
   return {bounds.begin(), bounds.end()};
 }
 

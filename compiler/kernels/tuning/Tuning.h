@@ -42,14 +42,18 @@ public:
   /// TOML, ordered by problem, rows and tokens.
   std::string str() const;
 
+  /// The entry of the problem; if there is none, that of the same problem with the other type of 16 bits, f16 or bf16:
+  /// both have the same bytes and the same rates. Null: neither.
   const TunedChoice *find(StringRef problem, int64_t rows, int64_t tokens = 0) const;
-  /// The bounds of tokens that entries of the problem have, ascending.
+  /// The bounds of tokens that entries of the problem have, in either type of 16 bits, ascending.
   std::vector<int64_t> tokenBounds(StringRef problem) const;
   /// Replaces the entry with the same problem, rows and tokens.
   void set(TunedChoice choice);
   size_t size() const { return choices.size(); }
 
 private:
+  const TunedChoice *findExactly(StringRef problem, int64_t rows, int64_t tokens) const;
+
   std::map<std::tuple<std::string, int64_t, int64_t>, TunedChoice> choices; ///< by problem, rows and tokens
 };
 

@@ -139,6 +139,9 @@ Expected<std::unique_ptr<KernelRunner>> makeKernelRunner(EmulatedMemory &memory)
   return std::make_unique<GpuRunner>(std::move(*device));
 }
 
+// Tensor cores of an H200 cut sums off: up to 7.2e-7 was measured, all towards 0.
+double sumTolerance() { return 1e-6; }
+
 int randomShapeCount() {
   const char *given = std::getenv("KILN_RANDOM_SHAPES");
   return given ? std::atoi(given) : 3;

@@ -55,6 +55,8 @@ Expected<std::unique_ptr<KernelRunner>> makeKernelRunner(EmulatedMemory &memory)
   return std::make_unique<EmulatedRunner>(memory);
 }
 
+double sumTolerance() { return 5e-7; }
+
 int randomShapeCount() {
   const char *given = std::getenv("KILN_RANDOM_SHAPES");
   return given ? std::atoi(given) : 0;

@@ -9,6 +9,7 @@ models that tests/run has for the emulated device, run on cuda:0. Without a GPU,
 
 import argparse
 import concurrent.futures
+import contextlib
 import os
 import signal
 import subprocess
@@ -23,21 +24,32 @@ def run_tests(program, jobs, pattern, prefix=(), shards=None, seconds=None, **va
     before it. Returns (exit code, output) of each; one that has not ended after `seconds` is killed, and has None as its
     exit code."""
     shards = shards or jobs
+    running = set()
 
     def run(index):
         shard = {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(index), "GTEST_BRIEF": "1"}
+        # A session of its own, since the prefix has processes of its own, which must end with it.
         with subprocess.Popen([*prefix, program, f"--gtest_filter={pattern}"], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", cwd=SOURCE, start_new_session=True,
                               env={**environment(), **shard, **variables}) as process:
+            running.add(process.pid)
             try:
                 output, _ = process.communicate(timeout=seconds)
                 return process.returncode, output
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 return None, process.communicate()[0]
+            finally:
+                running.remove(process.pid)
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(run, range(shards)))
+        try:
+            return list(pool.map(run, range(shards)))
+        except KeyboardInterrupt:
+            for pid in list(running):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
+            raise
 
 
 def main():

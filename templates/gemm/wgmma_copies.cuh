@@ -143,10 +143,10 @@ template <class Config, class T, class Order> struct WgmmaCopies {
   KILN_DEVICE void copyRest() const {
     if (!block.has(0))
       return;
+    const TilePlace first = block.place(0);
     waitForDependencies();
     if (Shape::holdsRow(block.rows))
       waitForAskedRows();
-    const TilePlace first = block.place(0);
     for (int step = 0; step < kAtOnce; ++step)
       if (step < block.steps())
         copyA(first, step, step);

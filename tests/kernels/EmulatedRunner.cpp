@@ -55,7 +55,7 @@ Expected<std::unique_ptr<KernelRunner>> makeKernelRunner(EmulatedMemory &memory)
   return std::make_unique<EmulatedRunner>(memory);
 }
 
-double sumTolerance() { return 5e-7; }
+double sumTolerance(int) { return 5e-7; }
 
 int randomShapeCount() {
   const char *given = std::getenv("KILN_RANDOM_SHAPES");

@@ -50,8 +50,8 @@ public:
 /// This program's runner. Arrays may be parts of `memory`, which is checked if possible. Error: no GPU, no compiler.
 Expected<std::unique_ptr<KernelRunner>> makeKernelRunner(EmulatedMemory &memory);
 
-/// How much of its magnitude a sum by tensor cores may be off.
-double sumTolerance();
+/// How much of its magnitude a sum of `depth` products by tensor cores may be off.
+double sumTolerance(int depth);
 
 /// The number of random shapes that tests add to each of their cases: $KILN_RANDOM_SHAPES, else as many as this program
 /// has time for.

@@ -114,7 +114,7 @@ NormedProduct::Products NormedProduct::products() const {
 void NormedProduct::expectNoWorse(const TestArray &out) const {
   const Products products = this->products();
   // An eps of 1e-3 is too much, or one wrong element.
-  KernelTest::expectClose(out, products.exact, sumTolerance());
+  KernelTest::expectClose(out, products.exact, sumTolerance(depth));
   // The operand is not rounded once more, and what cancels is of floats. So not even a tolerance is needed.
   for (int kind = 0; kind < kinds; ++kind) {
     double squares = 0, squaresOfRounded = 0;

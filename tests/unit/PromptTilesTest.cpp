@@ -15,7 +15,7 @@ namespace {
 /// and their variants, the op's own choice last.
 void forEachPromptOp(StringRef model, StringRef target, int64_t batchInvariant,
                      function_ref<void(const Op &, ArrayRef<KernelVariant>)> visit, StringRef strategy = "fusion=on",
-                     int64_t maxBatch = 64) {
+                     int64_t maxBatch = 64, std::optional<int64_t> positions = {}) {
   SourceManager sources;
   CompileOptions options;
   expectSuccess(applyStrategies(strategy, options.pipeline));
@@ -24,6 +24,7 @@ void forEachPromptOp(StringRef model, StringRef target, int64_t batchInvariant,
   options.pipeline.batchInvariant = batchInvariant;
   options.build.layers = 1;
   options.build.maxBatch = maxBatch;
+  options.build.positions = positions;
   auto module = unwrap(compileToStage(sourcePath(model), Stage::Plan, options, sources));
   for (const auto &function : module->functions)
     for (const auto &op : function->body.ops()) {
@@ -108,6 +109,26 @@ TEST(PromptTiles, KernelsOfFewRowsCanBeRequested) {
         "matmul=split_k{splits=2}");
     EXPECT_GT(splits, 0) << target.str();
   }
+}
+
+/// Also where the bound of a variant is no multiple of the longest prompt.
+TEST(PromptTiles, ScratchIsEnoughForEachVariant) {
+  int checked = 0;
+  forEachPromptOp(
+      "graphs/gpt2-124m.toml", "sm_80", 1,
+      [&](const Op &op, ArrayRef<KernelVariant> variants) {
+        const std::optional<Expr> scratch = workspaceBytes(op);
+        for (const KernelVariant &variant : variants)
+          for (int64_t batch = 1; variant.choice.family->workspace && batch <= 8; ++batch) {
+            const DimBinding dims = {{"B", batch}, {"T", std::min<int64_t>(768, variant.rows / batch)}};
+            ASSERT_TRUE(scratch);
+            EXPECT_GE(valueAt(*scratch, dims), valueAt(variant.choice.family->workspace(op, variant.choice.tile), dims))
+                << op.result()->name << ", " << batch << " sequences, variant of " << variant.rows << " rows";
+            checked += variant.rows == 1024;
+          }
+      },
+      "matmul=split_k{splits=2}", 8, 768);
+  EXPECT_GT(checked, 0);
 }
 
 /// A step with variants of these bounds, whose kernels are named after them.

@@ -247,15 +247,29 @@ const DimSymbol *tokensOfRows(const Op &op) {
   return tokens && llvm::is_contained(rowSymbols(op), tokens) ? tokens : nullptr;
 }
 
+/// Rounded up, of a number that may be the largest there is.
+static int64_t quotientUp(int64_t number, int64_t by) { return number / by + (number % by != 0 ? 1 : 0); }
+
 DimBinding boundsForRows(const Op &op, int64_t rows, int64_t tokens) {
   DimBinding dims = upperBounds(op);
   const DimSymbol *limited = tokens > 0 ? tokensOfRows(op) : nullptr;
-  // Use as few sequences as possible: the innermost dim gets its maximum.
   const auto symbols = rowSymbols(op);
+  auto take = [&](const DimSymbol *symbol, int64_t wanted, int64_t most) {
+    dims[symbol->name] = std::clamp(wanted, symbol->min, most);
+    return dims[symbol->name];
+  };
+  // Use as few sequences as possible: the innermost dim gets its maximum.
+  int64_t left = rows;
   for (const DimSymbol *symbol : llvm::reverse(symbols)) {
     int64_t most = symbol == limited ? std::clamp(tokens, symbol->min, symbol->max) : symbol->max;
-    dims[symbol->name] = std::clamp(rows, symbol->min, most);
-    rows /= dims[symbol->name];
+    left = quotientUp(left, take(symbol, left, most));
+  }
+  // If these are more rows, shorter sequences do: 1024 rows of up to 768 tokens are 2 times 512.
+  for (const DimSymbol *symbol : llvm::reverse(symbols)) {
+    int64_t most = dims[symbol->name], others = 1;
+    for (const DimSymbol *other : symbols)
+      others *= other == symbol ? 1 : dims[other->name];
+    take(symbol, quotientUp(rows, others), most);
   }
   return dims;
 }

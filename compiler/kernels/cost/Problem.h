@@ -100,8 +100,9 @@ DimBinding boundsToChooseFor(const Op &op);
 /// The number of rows of an op, by which its variants are chosen: the product of the symbolic dims of its anchor's
 /// result. It is B·T for prompts, and B with one token per sequence.
 Expr rowsOf(const Op &op);
-/// The upper bounds of the dims, with sequences and tokens reduced so that the op has `rows` rows, or fewer if it
-/// cannot have that many. `tokens`: the most of a sequence; 0: any number.
+/// The upper bounds of the dims, with sequences and tokens reduced so that the op has `rows` rows: the least number
+/// from there on if sequences of one length cannot have as many, the most that it can have if that is less. `tokens`:
+/// the most of a sequence; 0: any number.
 DimBinding boundsForRows(const Op &op, int64_t rows, int64_t tokens = 0);
 
 /// The module's dim of the tokens of a sequence, if the op's rows are counted by it: those of prompts. Null otherwise.

@@ -26,8 +26,9 @@ static bool readState(const json::Object &line, Trial &trial) {
 /// The trial of a line, or null: the last line may be torn, and configurations may have been removed.
 static Trial *findTrial(const json::Object &line, MutableArrayRef<TuningProblem> problems) {
   for (TuningProblem &problem : problems) {
+    // Calls of other lengths may have the same bound, but not the same times.
     if (line.getString("problem") != problem.name || line.getInteger("rows") != problem.rows ||
-        line.getInteger("tokens") != problem.tokens)
+        line.getInteger("tokens") != problem.tokens || line.getString("call") != problem.call.str())
       continue;
     for (Trial &trial : problem.trials)
       if (line.getString("kernel") == trial.choice.family->name &&
@@ -85,6 +86,7 @@ Error TuningJournal::add(const TuningProblem &problem, const Trial &trial) {
   *os << jsonText(json::Object{{"problem", problem.name},
                                {"rows", problem.rows},
                                {"tokens", problem.tokens},
+                               {"call", problem.call.str()},
                                {"kernel", trial.choice.family->name},
                                {"tile", Attribute(trial.choice.tile).str()},
                                {"state", trial.stateName()},

@@ -152,7 +152,8 @@ public:
   /// The same for two devices if they are one GPU of this host; empty if it does not matter.
   virtual std::string identity() const { return ""; }
 
-  /// Prepares the calling thread for calls of this device: needed in a thread other than the one that opened it.
+  /// Prepares the calling thread for calls of this device: needed in a thread that has not opened it, or has used
+  /// another one since.
   virtual Error makeCurrent() { return Error::success(); }
 
   /// Allocates `bytes` bytes, aligned to 256 and not initialized. `what` is named in errors. Error: not enough memory;

@@ -26,6 +26,8 @@ Error Executor::uploadArguments(const PlanFunction &function, const Call &call) 
 }
 
 Error Executor::enqueue(const Call &call) {
+  if (Error error = theDevice.makeCurrent()) // the thread may have used another since
+    return error;
   const PlanFunction *function = thePlan.findFunction(entryName(call.entry));
   if (!function || !isWanted(*function))
     return makeError("@" + entryName(call.entry) + " was not asked for when the plan was loaded");

@@ -115,8 +115,9 @@ public:
     return made;
   }
 
-  /// Uploads the arguments and enqueues the function's steps. The result stays in the arena until the next call. Error:
-  /// dims outside the plan's bounds or past the options, arguments of the wrong size, and errors of the device.
+  /// Uploads the arguments and enqueues the function's steps. The calling thread uses this device from then on. The
+  /// result stays in the arena until the next call. Error: dims outside the plan's bounds or past the options,
+  /// arguments of the wrong size, and errors of the device.
   Error enqueue(const Call &call);
 
   /// Enqueues a function again, with the arguments that its last call left on the device. Costs one graph launch, or
@@ -135,7 +136,8 @@ public:
   /// Enqueues a copy of one sequence's share of every state to another sequence.
   Error copyRow(int64_t from, int64_t to);
 
-  /// Waits until all weights have been uploaded. Error: a missing or misshapen weight.
+  /// Waits until all weights have been uploaded. The calling thread uses this device from then on. Error: a missing or
+  /// misshapen weight.
   Error finishLoading();
 
   /// The calls that run side by side for a call: 2 if it has halves, else 1.

@@ -262,6 +262,8 @@ Error Executor::runWhileLoading(const PlanFunction &function, const Call &call) 
 }
 
 Error Executor::finishLoading() {
+  if (Error error = theDevice.makeCurrent()) // the thread may have used another since
+    return error;
   if (!loading)
     return Error::success();
   if (Error error = loading->awaitAll(replica))

@@ -8,7 +8,8 @@
 
 namespace kiln {
 
-/// Passes every call on to a device, and counts it.
+/// Passes every call on to a device, and counts it. Refuses what a GPU refuses: launches of a thread that uses another
+/// device, and changes of what a library has launched in a graph.
 class CountingDevice : public Device {
 public:
   explicit CountingDevice(Device &device) : device(device) {}
@@ -28,7 +29,10 @@ public:
   std::function<Error()> onRun = [] { return Error::success(); };
 
   std::string name() const override { return "test"; }
-  Error makeCurrent() override { return device.makeCurrent(); }
+  Error makeCurrent() override {
+    current = this;
+    return device.makeCurrent();
+  }
   Expected<void *> allocate(int64_t bytes, StringRef what) override {
     if (what == refused)
       return makeError("out of memory on test: " + what);
@@ -90,11 +94,15 @@ public:
     return device.instantiate(kernel);
   }
   Error setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) override {
+    if (Error error = checkCurrent())
+      return error;
     return device.setConstant(kernel, name, source, bytes);
   }
   Error launch(const KernelLaunch &launch) override {
     ++counts.launches;
     hasLaunched = true;
+    if (Error error = checkCurrent())
+      return error;
     if (Error error = onLaunch())
       return error;
     return device.launch(launch);
@@ -105,11 +113,15 @@ public:
   }
   Error change(DeviceGraph &graph, size_t index, const KernelLaunch &launch) override {
     ++counts.changes;
+    if (launch.matmul)
+      return makeError("a library's launches cannot be changed");
     return device.change(graph, index, launch);
   }
   Error run(DeviceGraph &graph) override {
     ++counts.runs;
     hasLaunched = true;
+    if (Error error = checkCurrent())
+      return error;
     if (Error error = onRun())
       return error;
     return device.run(graph);
@@ -123,6 +135,11 @@ public:
   int64_t stepsAhead() const override { return ahead; }
 
 private:
+  Error checkCurrent() const {
+    return current == this ? Error::success() : makeError("the thread uses another device");
+  }
+
+  static inline thread_local const CountingDevice *current = nullptr;
   Device &device;
 };
 

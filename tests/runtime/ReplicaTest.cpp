@@ -62,6 +62,18 @@ std::vector<GenerationRequest> someRequests(int32_t count) {
   return requests;
 }
 
+/// Constants are of a device, too.
+TEST_F(ReplicaTest, OneThreadMayUseBothDevices) {
+  compile("parameters=constant");
+  CountingDevice second(*other);
+  auto executors = openOn({device.get(), &second}, weights);
+  for (const auto &executor : executors)
+    expectSuccess(executor->finishLoading());
+  const std::vector<float> logits = prefill(*executors[0], 2, 3);
+  EXPECT_EQ(prefill(*executors[1], 2, 3), logits);
+  EXPECT_EQ(prefill(*executors[0], 2, 3), logits);
+}
+
 TEST_F(ReplicaTest, RequestsGoToBothDevicesAndGiveTheTokensOfOne) {
   std::vector<GenerationRequest> requests = someRequests(40);
   auto tokensOf = [&](ArrayRef<std::unique_ptr<Executor>> executors) {

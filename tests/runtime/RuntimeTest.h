@@ -10,6 +10,7 @@
 #include "runtime/generation/Generator.h"
 #include "runtime/generation/PlanModel.h"
 #include "runtime/weights/RandomCheckpoint.h"
+#include "strategies/Strategy.h"
 
 namespace kiln {
 
@@ -35,8 +36,7 @@ tie_word_embeddings = true
     text += "n_head = " + std::to_string(std::max<int64_t>(2, ranks)) + "\n";
     text += "n_positions = " + std::to_string(positions) + "\n";
     text += "n_embd = " + std::to_string(width) + "\nn_inner = " + std::to_string(4 * width) + "\n";
-    std::string model = directory.write("tiny.toml", text);
-    CompileOptions options;
+    directory.write("tiny.toml", text);
     options.pipeline.dtype = dtype.str();
     options.pipeline.draftTokens = draftTokens;
     options.pipeline.decode = decode.str();
@@ -47,13 +47,20 @@ tie_word_embeddings = true
     if (decode == "persistent")
       options.pipeline.tiles = {{"decode_layers", AttributeMap{{"clusters", 2}}}};
     options.build.maxBatch = batch;
-    auto module = unwrap(compileToStage(model, Stage::Plan, options, sources));
-    expectSuccess(writePlanDirectory(planDirectory(), unwrap(generate(*module)), {}, {}));
+    compile();
     counted = unwrap(openTestDevice());
     device = std::make_unique<CountingDevice>(*counted);
   }
 
   std::string planDirectory() const { return directory.str() + "/plan"; }
+
+  /// Writes the plan, with these strategies.
+  void compile(StringRef strategies = "") {
+    if (!strategies.empty())
+      expectSuccess(applyStrategies(strategies, options.pipeline));
+    auto module = unwrap(compileToStage(directory.str() + "/tiny.toml", Stage::Plan, options, sources));
+    expectSuccess(writePlanDirectory(planDirectory(), unwrap(generate(*module)), {}, {}));
+  }
 
   Expected<std::unique_ptr<Executor>> open(const WeightSource &source, int64_t batch) {
     return open(source, batch, unwrap(readPlan(planDirectory())));
@@ -79,6 +86,7 @@ tie_word_embeddings = true
 
   const int64_t positions; ///< of the model
   TemporaryDirectory directory;
+  CompileOptions options;
   SourceManager sources;
   std::vector<Entry> entries = {Entry::Prefill, Entry::Decode}; ///< that executors have
   std::unique_ptr<Device> counted;

@@ -219,7 +219,8 @@ public:
   virtual Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches,
                                                            GraphBranch beside = {}) = 0;
   /// Makes a graph run this launch in the place of the one that was at `index`, which differs in arguments and maps
-  /// alone. Those of a branch come behind the others. What was enqueued before stays as it was.
+  /// alone; it may not be a library's. Those of a branch come behind the others. What was enqueued before stays as it
+  /// was.
   virtual Error change(DeviceGraph &graph, size_t index, const KernelLaunch &launch) = 0;
   /// Enqueues a graph that this device made.
   virtual Error run(DeviceGraph &graph) = 0;

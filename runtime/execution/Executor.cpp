@@ -70,7 +70,8 @@ Error Executor::launchStep(const PlanFunction &function, const KernelLaunch &lau
 Error Executor::runGraph(const PlanFunction &function, const Call &call) {
   assert(call.bindings.empty() && "graphs of a shape use the executor's memory");
   KeptGraph &kept = graphs[{call.entry, call.dims}];
-  if (!kept.graph)
+  const bool isOfOtherRows = kept.graph && kept.firstRow != call.firstRow;
+  if (!kept.graph || (isOfOtherRows && !canMove(function, call)))
     if (Error error = makeGraph(kept, function, call))
       return error;
   if (kept.firstRow != call.firstRow)
@@ -98,6 +99,12 @@ Error Executor::makeGraph(KeptGraph &kept, const PlanFunction &function, const C
 bool Executor::usesStates(const PlanLaunch &planned) const {
   return llvm::any_of(planned.arguments,
                       [&](StringRef name) { return name.consume_front("%") && states.find(name) != states.end(); });
+}
+
+/// Whether a graph of the call can be made to work on other rows: what a library launches cannot be changed.
+bool Executor::canMove(const PlanFunction &function, const Call &call) const {
+  return llvm::none_of(function.steps,
+                       [&](const PlanStep &step) { return step.matmul && usesStates(step.launchFor(call.dims)); });
 }
 
 /// Makes a graph work on the rows of the call.

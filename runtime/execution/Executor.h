@@ -250,6 +250,7 @@ private:
   Error makeGraph(KeptGraph &kept, const PlanFunction &function, const Call &call);
   Error moveGraph(KeptGraph &kept, const PlanFunction &function, const Call &call);
   Error moveLaunches(DeviceGraph &graph, size_t before, const PlanFunction &function, const Call &call);
+  bool canMove(const PlanFunction &function, const Call &call) const;
   bool usesStates(const PlanLaunch &planned) const;
   Error uploadArguments(const PlanFunction &function, const Call &call);
   Error launchStep(const PlanFunction &function, const KernelLaunch &launch);

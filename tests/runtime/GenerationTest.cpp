@@ -129,6 +129,20 @@ TEST_F(GenerationTest, AStartBesideOtherRowsIsAGraphOfItsShapeThatIsMovedToTheRo
   EXPECT_EQ(startRow(1), (std::array{1, 0, 0, 1}));
 }
 
+/// The launches of a library cannot be changed in a graph.
+TEST_F(GenerationTest, AGraphWithLibraryStepsOnTheCacheIsMadeAnewForAnotherRow) {
+  compile("attention=cublas");
+  auto executor = unwrap(open(weights, 2));
+  PlanModel model(*executor);
+  auto stream = model.openStream({.rows = 2});
+  expectSuccess(stream->start({{.row = 0, .tokens = prompts[0]}, {.row = 1, .tokens = prompts[0]}}));
+  for (size_t row : {1, 1, 0, 1}) {
+    CountingDevice::Counts before = device->counts;
+    expectSuccess(stream->start({{.row = row, .tokens = prompts[0]}}));
+    EXPECT_EQ(device->counts.changes, before.changes);
+  }
+}
+
 TEST_F(GenerationTest, DeviceAndHostChooseTheSame) {
   for (int64_t ahead : {1, 3})
     EXPECT_EQ(tokensOf(prompts, sampled(10), 5, ahead), tokensOf(prompts, sampled(10), 5, 1, /*onHost=*/true));

@@ -1,5 +1,8 @@
 #include "kernels/tuning/Tuning.h"
 
+#include "driver/Compile.h"
+#include "ops/Region.h"
+#include "passes/lower/ChoiceBounds.h"
 #include "unit/TestSupport.h"
 
 namespace kiln {
@@ -117,10 +120,47 @@ TEST(TuningDatabase, RefusesWhatIsNone) {
   }
 }
 
-TEST(TuningDatabase, ThoseThatComeWithTheProgramFitItsTemplates) {
+/// The entries that choose-tiles has taken for a model of two layers.
+void addTaken(const TuningDatabase &database, StringRef size, int64_t batch,
+              std::set<std::tuple<std::string, int64_t, int64_t>> &taken) {
+  SourceManager sources;
+  CompileOptions options;
+  options.pipeline.target = database.target;
+  options.pipeline.dtype = "bf16";
+  options.build.layers = 2;
+  options.build.maxBatch = batch;
+  const std::string model = sourcePath(("graphs/gpt2-" + size + ".toml").str());
+  auto module = unwrap(compileToStage(model, Stage::Plan, options, sources));
+  for (const auto &function : module->functions)
+    for (const auto &op : function->body.ops()) {
+      if (op->has(Trait::Terminator))
+        continue;
+      auto add = [&](int64_t rows, int64_t tokens, const KernelChoice &choice) {
+        const TunedChoice *entry = database.find(problemName(*op), rows, tokens);
+        if (entry && entry->choice == choice)
+          taken.insert({entry->problem, entry->rows, entry->tokens});
+      };
+      for (const KernelVariant &variant : variantsOf(*op)) {
+        add(variant.rows, variant.tokens, variant.choice);
+        add(variant.rows, 0, variant.choice);
+      }
+      for (const ChoiceBound &bound : choiceBounds(*op, *choiceOf(*op).family, options.pipeline.batchInvariant))
+        add(bound.rows, bound.tokens, choiceFor(*op, bound.rows, bound.tokens));
+    }
+}
+
+/// An entry that a change of templates or of passes has made useless would be passed over without a word.
+TEST(TuningDatabase, EntriesThatComeWithTheProgramAreTaken) {
   const TuningDatabase *database = shippedTuning("sm_90a");
   ASSERT_TRUE(database);
   EXPECT_FALSE(shippedTuning("sm_80"));
+  std::set<std::tuple<std::string, int64_t, int64_t>> taken;
+  for (StringRef size : {"124m", "355m", "774m", "1558m"})
+    for (int64_t batch : {1, 8, 64})
+      addTaken(*database, size, batch, taken);
+  for (const TunedChoice &entry : database->entries())
+    EXPECT_TRUE(taken.count({entry.problem, entry.rows, entry.tokens}))
+        << entry.problem << ", " << entry.rows << " rows, " << entry.tokens << " tokens";
 }
 
 } // namespace

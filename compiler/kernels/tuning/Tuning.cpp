@@ -152,6 +152,13 @@ void TuningDatabase::set(TunedChoice choice) {
   choices.insert_or_assign(std::move(key), std::move(choice));
 }
 
+std::vector<TunedChoice> TuningDatabase::entries() const {
+  std::vector<TunedChoice> all;
+  for (const auto &[key, entry] : choices)
+    all.push_back(entry);
+  return all;
+}
+
 const TuningDatabase *shippedTuning(StringRef target) {
   static const std::map<std::string, TuningDatabase, std::less<>> databases = [] {
     std::map<std::string, TuningDatabase, std::less<>> all;

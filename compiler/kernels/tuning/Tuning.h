@@ -50,6 +50,8 @@ public:
   /// Replaces the entry with the same problem, rows and tokens.
   void set(TunedChoice choice);
   size_t size() const { return choices.size(); }
+  /// All entries, ordered by problem, rows and tokens.
+  std::vector<TunedChoice> entries() const;
 
 private:
   const TunedChoice *findExactly(StringRef problem, int64_t rows, int64_t tokens) const;

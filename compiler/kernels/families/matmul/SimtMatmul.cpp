@@ -126,10 +126,13 @@ static int64_t simtTiledThreads(const Tile &tile) {
 }
 
 /// The conditions that the template asserts.
-static bool isSoundSimtTiled(const Op &, const Tile &tile) {
+static bool isSoundSimtTiled(const Op &op, const Tile &tile) {
   int64_t rows = setting(tile, "tile_rows"), cols = setting(tile, "tile_cols"), depth = setting(tile, "tile_depth");
   int64_t threadRows = setting(tile, "thread_rows"), threadCols = setting(tile, "thread_cols");
   if (rows % 32 || cols % 32 || threadRows % 4 || threadCols % 4 || rows % threadRows || cols % threadCols)
+    return false;
+  // Statistics of rows take whole warps.
+  if (op.region() && findInRegion(op, OpKind::layernorm) && simtTiledThreads(tile) % 32)
     return false;
   return (depth == 8 || depth == 16 || depth == 32) && isPowerOfTwo(rows / threadRows) &&
          isPowerOfTwo(cols / threadCols);

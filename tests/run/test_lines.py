@@ -1,6 +1,7 @@
 """`kiln run --input`: many prompts as lines of JSON. Each result is what its line gives alone, whatever runs beside it; a
 run that was killed goes on where it was."""
 
+import fcntl
 import json
 import math
 import os
@@ -284,6 +285,19 @@ class Resume(Lines):
             self.write("in.jsonl", text)
             self.kiln(*self.arguments, *more)
             self.assertEqual(self.read_output(), "")
+
+    def test_a_file_that_another_process_is_writing(self):
+        for before, more in ((self.whole, ["--resume"]), ("", ["--resume"]), ("", [])):
+            self.write("out.jsonl", before)
+            with open(self.output) as held:
+                fcntl.flock(held, fcntl.LOCK_EX)
+                self.assert_fails("out.jsonl: error: another process is writing it", *self.arguments, *more)
+            self.assertEqual(self.read_output(), before)
+        os.remove(self.output)
+        first, second = (subprocess.Popen([KILN, *map(str, self.arguments)], stderr=subprocess.PIPE) for _ in range(2))
+        errors = first.communicate(timeout=TIMEOUT)[1] + second.communicate(timeout=TIMEOUT)[1]
+        self.assertEqual(sorted((first.returncode, second.returncode)), [0, 1], errors)
+        self.assertEqual(self.read_output(), self.whole)
 
     def test_files_that_do_not_belong_to_the_input(self):
         refuse = lambda message, *more: self.assert_fails(message, *self.arguments, *more)

@@ -6,21 +6,54 @@
 #include "support/process/Process.h"
 #include "support/text/Json.h"
 
+#include <sys/file.h>
+
 namespace kiln {
 
 namespace fs = llvm::sys::fs;
+
+/// Error: a file that has something in it.
+static Error checkEmpty(StringRef path) {
+  uint64_t size = 0;
+  if (fs::is_regular_file(path) && !fs::file_size(path, size) && size > 0)
+    return makeFileError(path, "expected no file or an empty one, got " + Twine(size) +
+                                   " bytes; give --resume to go on with it, or remove it");
+  return Error::success();
+}
 
 Expected<ResultFile> ResultFile::create(StringRef path) {
   ResultFile file(path);
   if (path == "-")
     return file;
-  uint64_t size = 0;
-  if (fs::is_regular_file(path) && !fs::file_size(path, size) && size > 0)
-    return makeFileError(path, "expected no file or an empty one, got " + Twine(size) +
-                                   " bytes; give --resume to go on with it, or remove it");
+  if (Error error = checkEmpty(path))
+    return error;
   if (Error error = checkWritable(path))
     return error;
   return file;
+}
+
+/// Opens the file to append lines. Two processes with one file would put their lines between each other's.
+Error ResultFile::open() {
+  int descriptor = -1;
+  if (std::error_code failure = fs::openFileForWrite(path, descriptor, fs::CD_OpenAlways, fs::OF_Append))
+    return makeFileError(path, "cannot write: " + failure.message());
+  os = std::make_unique<llvm::raw_fd_ostream>(descriptor, /*shouldClose=*/true);
+  // Where a file system has no locks, it works without.
+  if (fs::is_regular_file(path) && flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    os.reset();
+    return makeFileError(path, "another process is writing it");
+  }
+  return Error::success();
+}
+
+/// The same of a new file, which another process may have written since create().
+Error ResultFile::openNew() {
+  if (Error error = open())
+    return error;
+  Error error = checkEmpty(path);
+  if (error)
+    os.reset();
+  return error;
 }
 
 /// Checks a line of a resumed file against its request.
@@ -66,6 +99,8 @@ Expected<ResultFile> ResultFile::resume(StringRef path, ArrayRef<LineRequest> re
     return error;
   if (!fs::exists(path))
     return file;
+  if (Error error = file.open())
+    return error;
   uint64_t bytes = 0;
   if (Error error = checkResults(path, requests, file.found, bytes))
     return error;
@@ -87,15 +122,13 @@ Error ResultFile::write(StringRef line) {
     standardOutput().flush();
     return flushStandardOutput();
   }
-  std::error_code failure;
   if (!os)
-    os = std::make_unique<llvm::raw_fd_ostream>(path, failure, fs::OF_Append);
-  if (!failure) {
-    *os << line;
-    os->flush();
-    failure = os->error();
-    os->clear_error();
-  }
+    if (Error error = openNew())
+      return error;
+  *os << line;
+  os->flush();
+  std::error_code failure = os->error();
+  os->clear_error();
   return failure ? makeFileError(path, "cannot write: " + failure.message()) : Error::success();
 }
 

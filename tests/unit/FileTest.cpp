@@ -87,6 +87,21 @@ TEST(StagedDirectory, RefusesFiles) {
   EXPECT_EQ(listing(directory.str()), Names({"file"}));
 }
 
+TEST(StagedDirectory, RefusesTheRoot) {
+  for (StringRef root : {"/", "//"})
+    EXPECT_EQ(messageOf(replace(root.str(), "x")), root.str() + ": error: cannot write: the root directory cannot be "
+                                                                "replaced\n");
+}
+
+/// The stage has another name, and is gone when the user reads the message.
+TEST(StagedDirectory, ErrorsNameFilesOfTheTarget) {
+  TemporaryDirectory directory;
+  StagedDirectory stage = unwrap(StagedDirectory::create(directory.str() + "/plan", owned));
+  expectSuccess(stage.write("cubin", "a file"));
+  EXPECT_EQ(directory.relative(messageOf(stage.write("cubin/sm_90a/a.cubin", "x"))),
+            "plan/cubin/sm_90a/a.cubin: error: cannot write: Not a directory\n");
+}
+
 TEST(StagedDirectory, LeavesNothingWithoutCommit) {
   TemporaryDirectory directory;
   {

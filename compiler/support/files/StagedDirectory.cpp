@@ -84,6 +84,8 @@ static Error writeBelow(StringRef directory, StringRef relativePath, StringRef c
 }
 
 Expected<StagedDirectory> StagedDirectory::create(StringRef target, ArrayRef<StringRef> owned) {
+  if (!target.empty() && target.rtrim('/').empty())
+    return makeFileError(target, "cannot write: the root directory cannot be replaced");
   target = target.rtrim('/');
   restoreReplaced(target);
   SmallString<128> real(target);
@@ -114,7 +116,13 @@ StagedDirectory::StagedDirectory(StagedDirectory &&other) noexcept = default;
 StagedDirectory::~StagedDirectory() = default;
 
 Error StagedDirectory::write(StringRef relativePath, StringRef contents) {
-  return writeBelow(stage.path(), relativePath, contents);
+  Error error = writeBelow(stage.path(), relativePath, contents);
+  if (!error)
+    return Error::success();
+  // The user does not know the stage.
+  Diagnostic first = takeDiagnostics(std::move(error)).front();
+  StringRef file = first.file;
+  return makeFileError(file.consume_front(stage.path()) ? target + file.str() : file.str(), first.message);
 }
 
 Error StagedDirectory::commit() {

@@ -215,7 +215,7 @@ class Generation(KilnTest):
 
     def test_a_full_disk_behind_standard_output(self):
         for command in (["run", SHAKESPEARE, "--prompt", "a", "--max-new-tokens", "2", "--json"],
-                        ["tokenize", SHAKESPEARE, "--text", "a"],
+                        ["tokenize", SHAKESPEARE, "--text", "a"], ["--version"], ["run", "--help"],
                         ["compile", self.model, "--stage", "graph"],
                         ["eval", SHAKESPEARE, "--text", os.path.join(SOURCE, "tests/data/eval.txt"), "--quiet"]):
             with open("/dev/full", "wb") as full:

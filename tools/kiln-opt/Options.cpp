@@ -29,7 +29,7 @@ std::optional<int> parseOptions(int argc, char **argv, Options &options) {
   try {
     kiln::parseArguments(app, kiln::ArrayRef(argv, argc).drop_front(std::min(argc, 1)));
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return kiln::finishUsage(app, error);
   }
   return std::nullopt;
 }

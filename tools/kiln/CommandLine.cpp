@@ -74,7 +74,7 @@ std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
   try {
     parse(app, ArrayRef(argv, argc).drop_front(std::min(argc, 1)), command);
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return finishUsage(app, error);
   }
   return std::nullopt;
 }

@@ -1,9 +1,11 @@
 #include "tools/usage/UsageMessages.h"
 
+#include "support/process/Process.h"
 #include "support/text/Nearest.h"
 #include "support/text/Printable.h"
 
 #include <CLI/CLI.hpp>
+#include <sstream>
 
 namespace kiln {
 
@@ -16,6 +18,14 @@ std::string usageMessage(const CLI::App *, const CLI::Error &error) {
 }
 
 CLI::ParseError usageError(const std::string &message) { return {message, 2}; }
+
+int finishUsage(const CLI::App &app, const CLI::Error &thrown) {
+  std::ostringstream out, errors;
+  const int code = app.exit(thrown, out, errors);
+  standardOutput() << out.str();
+  llvm::errs() << errors.str();
+  return finishProcess(Error::success(), code == 0 ? 0 : 2);
+}
 
 const CLI::App *innermostCommand(const CLI::App *app) {
   while (!app->get_subcommands().empty())

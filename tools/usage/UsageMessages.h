@@ -21,6 +21,10 @@ std::string usageMessage(const CLI::App *, const CLI::Error &error);
 /// An error that usageMessage prints as `error: MESSAGE`.
 CLI::ParseError usageError(const std::string &message);
 
+/// Prints what CLI11 has thrown: an error, or the help or version that was asked for. Returns the exit code: 2 for a
+/// wrong command line, 1 if standard output cannot be written.
+int finishUsage(const CLI::App &app, const CLI::Error &thrown);
+
 /// The innermost command that was chosen; the program itself if it has none.
 const CLI::App *innermostCommand(const CLI::App *app);
 

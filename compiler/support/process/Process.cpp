@@ -57,10 +57,13 @@ Error flushStandardOutput() {
 }
 
 int finishProcess(Error error, int exitCode, int failureCode) {
+  std::string text;
+  raw_string_ostream os(text);
   for (const Diagnostic &diagnostic : takeDiagnostics(llvm::joinErrors(std::move(error), flushStandardOutput()))) {
-    diagnostic.print(llvm::errs());
+    diagnostic.print(os);
     exitCode = failureCode;
   }
+  llvm::errs() << text; // in one piece: several ranks may write to one terminal
   llvm::errs().clear_error();
   return exitCode;
 }

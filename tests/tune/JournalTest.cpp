@@ -65,13 +65,13 @@ TEST(TuningJournal, OfAnotherMeasurementIsBegunAnew) {
   EXPECT_EQ(others[0].trials[0].state, Trial::State::Untried);
 }
 
-/// The number of trials that are taken from these lines, each of which goes on behind the first trial's name.
-size_t resumedFrom(ArrayRef<StringRef> rests) {
+/// The number of trials that are taken from a line, which goes on so behind the first trial's name.
+size_t resumedFrom(StringRef rest) {
   TemporaryDirectory directory;
-  std::string text = "one\n";
-  for (StringRef rest : rests)
-    text += R"({"problem": "first", "rows": 8, "tokens": 0, "kernel": "layernorm", "tile": "{threads = 64}", )" +
-            rest.str() + "}\n";
+  std::string text =
+      R"(one
+{"problem": "first", "rows": 8, "tokens": 0, "kernel": "layernorm", "tile": "{threads = 64}", )" +
+      rest.str() + "}\n";
   auto problems = makeProblems();
   size_t resumed = unwrap(TuningJournal::open(directory.write("journal", text), "one", problems)).resumed();
   EXPECT_EQ(problems[0].trials[0].state == Trial::State::Untried, resumed == 0);
@@ -80,16 +80,16 @@ size_t resumedFrom(ArrayRef<StringRef> rests) {
 
 TEST(TuningJournal, PassesOverWhatNoTrialComesTo) {
   const std::string call = "\"call\": \"" + makeProblems()[0].call.str() + "\", ";
-  EXPECT_EQ(resumedFrom({call + R"("state": "started")"}), 0u);
-  EXPECT_EQ(resumedFrom({call + R"("state": "timed", "seconds": 0)"}), 0u);
-  EXPECT_EQ(resumedFrom({call + R"("state": "timed")"}), 0u);
-  EXPECT_EQ(resumedFrom({call + R"("state": "timed", "seconds": 1e-6)"}), 1u);
+  EXPECT_EQ(resumedFrom(call + R"("state": "started")"), 0u);
+  EXPECT_EQ(resumedFrom(call + R"("state": "timed", "seconds": 0)"), 0u);
+  EXPECT_EQ(resumedFrom(call + R"("state": "timed")"), 0u);
+  EXPECT_EQ(resumedFrom(call + R"("state": "timed", "seconds": 1e-6)"), 1u);
 }
 
 /// Prompts of 200 and of 256 tokens have kernels of one bound.
 TEST(TuningJournal, TimesAreOfOneCall) {
-  EXPECT_EQ(resumedFrom({R"("call": "prefill B=1 T=8", "state": "timed", "seconds": 1e-6)"}), 0u);
-  EXPECT_EQ(resumedFrom({R"("state": "timed", "seconds": 1e-6)"}), 0u);
+  EXPECT_EQ(resumedFrom(R"("call": "prefill B=1 T=8", "state": "timed", "seconds": 1e-6)"), 0u);
+  EXPECT_EQ(resumedFrom(R"("state": "timed", "seconds": 1e-6)"), 0u);
 }
 
 /// Readers of a report must see why a trial was dropped.

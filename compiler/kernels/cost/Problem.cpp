@@ -247,9 +247,6 @@ const DimSymbol *tokensOfRows(const Op &op) {
   return tokens && llvm::is_contained(rowSymbols(op), tokens) ? tokens : nullptr;
 }
 
-/// Rounded up, of a number that may be the largest there is.
-static int64_t quotientUp(int64_t number, int64_t by) { return number / by + (number % by != 0 ? 1 : 0); }
-
 DimBinding boundsForRows(const Op &op, int64_t rows, int64_t tokens) {
   DimBinding dims = upperBounds(op);
   const DimSymbol *limited = tokens > 0 ? tokensOfRows(op) : nullptr;
@@ -262,14 +259,14 @@ DimBinding boundsForRows(const Op &op, int64_t rows, int64_t tokens) {
   int64_t left = rows;
   for (const DimSymbol *symbol : llvm::reverse(symbols)) {
     int64_t most = symbol == limited ? std::clamp(tokens, symbol->min, symbol->max) : symbol->max;
-    left = quotientUp(left, take(symbol, left, most));
+    left = static_cast<int64_t>(llvm::divideCeil(left, take(symbol, left, most)));
   }
   // If these are more rows, shorter sequences do: 1024 rows of up to 768 tokens are 2 times 512.
   for (const DimSymbol *symbol : llvm::reverse(symbols)) {
     int64_t most = dims[symbol->name], others = 1;
     for (const DimSymbol *other : symbols)
       others *= other == symbol ? 1 : dims[other->name];
-    take(symbol, quotientUp(rows, others), most);
+    take(symbol, static_cast<int64_t>(llvm::divideCeil(rows, others)), most);
   }
   return dims;
 }

@@ -256,9 +256,6 @@ Expected<std::unique_ptr<DeviceKernel>> CudaDevice::instantiate(const DeviceKern
 }
 
 Error CudaDevice::setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) {
-  // Each GPU has an array of its own.
-  if (Error error = makeCurrent())
-    return error;
   Expected<void *> address = static_cast<CudaKernel &>(kernel).findConstant(name, bytes);
   if (!address)
     return address.takeError();

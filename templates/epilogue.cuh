@@ -12,6 +12,10 @@
 // A template then loads them once for each of a thread's rows. Epilogues without RowOperands have the last function
 // without `of`. What is computed, not loaded, can be shared by all blocks: row_mail.cuh.
 //
+// Operands that are the same in all rows may say so, so that a template loads them once for several:
+//
+//   template <int V> struct Operands { static constexpr bool kOfColumns = true; … };
+//
 // And it may hand out statistics of its results, by groups of 8 columns (norm/group_statistics.cuh):
 //
 //   using Grouped = bf16;                                            the type that results are stored in
@@ -68,6 +72,14 @@ template <class Epilogue, class = void> struct GroupedBy {
 template <class Epilogue> struct GroupedBy<Epilogue, typename Exists<typename Epilogue::Grouped>::Type> {
   using Type = typename Epilogue::Grouped;
   static constexpr bool kExists = true;
+};
+
+/// Whether the operands of a vector of columns are the same in all rows.
+template <class Operands, class = void> struct AreOfColumns {
+  static constexpr bool kValue = false;
+};
+template <class Operands> struct AreOfColumns<Operands, typename Exists<decltype(Operands::kOfColumns)>::Type> {
+  static constexpr bool kValue = Operands::kOfColumns;
 };
 
 /// Passes columns col .. col + V of a row of the product to the epilogue, unless they lie past an end (`exists`). All

@@ -161,7 +161,10 @@ std::string EpilogueEmitter::operandText(const Value &operand, const Place &like
     return "kiln::load" + arguments;
   // A packed operand takes no more registers than memory until it is used.
   std::string type = ("Packed<" + cxxType(memory.type.dtype) + ", V>").str();
-  return loadAhead(memory, {type, {}, "kiln::loadPacked" + arguments, like.at.row.empty()}) + ".unpack()";
+  return loadAhead(
+             memory,
+             {type, {}, "kiln::loadPacked" + arguments, like.at.row.empty(), !lastRow && operand.type.rank() == 1}) +
+         ".unpack()";
 }
 
 /// The address of the element in the row that the op selects.

@@ -118,6 +118,7 @@ public:
   struct Ahead {
     std::string type, name, load;
     bool usesBatchAndToken = false; ///< of the load
+    bool isOfColumns = false;       ///< the same in all rows
   };
   /// The operands of which a row has one element: `of.NAME` in the lines, where operands are loaded ahead.
   ArrayRef<Ahead> aheadOfRow() const { return rowList; }

@@ -80,6 +80,8 @@ Coordinates matmulCoordinates(const Type &type) {
 
 void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahead, const std::string &batchAndToken) {
   epilogue.add("template <int V> struct Operands {");
+  if (!ahead.empty() && llvm::all_of(ahead, [](const EpilogueEmitter::Ahead &operand) { return operand.isOfColumns; }))
+    epilogue.add("  static constexpr bool kOfColumns = true; // the same in all rows");
   SmallVector<std::string, 4> loads;
   for (const EpilogueEmitter::Ahead &operand : ahead) {
     epilogue.add("  " + operand.type + " " + operand.name + ";");

@@ -86,6 +86,7 @@
 #include "gemm/tile_order.cuh"
 #include "gemm/wgmma_consumer.cuh"
 #include "gemm/wgmma_copies.cuh"
+#include "gemm/wgmma_epilogue.cuh"
 #include "gemm/wgmma_mail.cuh"
 #include "gemm/wgmma_parts.cuh"
 #include "gemm/wgmma_shape.cuh"
@@ -126,7 +127,7 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
   /// The work of the producer.
   KILN_DEVICE WgmmaCopies<Config, T, Order> copies() const { return {shared, a, weight, block}; }
 
-  //===--- the epilogue of a consumer
+  //===--- for the epilogue of a consumer
 
   /// The thread's sums in row i of a group, or so many of them.
   template <int kWidth>
@@ -140,41 +141,9 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
     return values;
   }
 
-  /// What the epilogue loads for a tile. The loads are kAhead groups ahead of the stores: one, or two in wide tiles
-  /// whose operands take few registers.
-  template <class Epilogue> struct Loaded {
-    using Operands = typename Epilogue::template Operands<V>;
-    static constexpr int kAhead = kGroups >= 6 && sizeof(Operands) * kVectors * kThreadRows <= 128 ? 2 : 1;
-    Operands operands[kGroups][kThreadRows][kVectors];
-  };
-
   /// A coordinate from which addresses are computed where they are used.
   KILN_DEVICE static int tightly(int coordinate) {
     return Consumer::kIsTight ? int(renewed(u32(coordinate))) : coordinate;
-  }
-
-  /// What the epilogue reads of a thread's rows: loaded before the tile, or in shared memory when it is needed.
-  template <class Epilogue> struct OfRows {
-    typename RowOperandsOf<Epilogue>::Type rows[kThreadRows];
-    KILN_DEVICE const auto &operator[](int i) const { return rows[i]; }
-  };
-  template <class Epilogue> struct MailOfRows {
-    const WgmmaTiledStorage<Config, T> &shared;
-    int team;
-    ThreadPlace at;
-    KILN_DEVICE auto operator[](int i) const {
-      const u32 first = u32(tightly(at.row)) % u32(Shape::kM);
-      const Vec<float, 2> &operands = shared.mail.ofRows[team][first + u32(ThreadPlace{}.rowOf(i))];
-      return typename RowOperandsOf<Epilogue>::Type{operands[0], operands[1]};
-    }
-  };
-
-  template <class Epilogue> KILN_DEVICE OfRows<Epilogue> loadRows(const Epilogue &epilogue, ThreadPlace at) const {
-    OfRows<Epilogue> ofRows;
-#pragma unroll
-    for (int i = 0; i < kThreadRows; ++i)
-      ofRows.rows[i] = RowOperandsOf<Epilogue>::load(epilogue, min(at.rowOf(i), rows - 1));
-    return ofRows;
   }
 
   /// Waits for what the epilogue reads of the rows of the block's i-th tile; and lets its place in shared memory have
@@ -197,49 +166,6 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
   /// epilogue computes of a row, like its batch and token, is computed once for all of a thread's columns.
   KILN_DEVICE bool isWhole(TilePlace place) const {
     return (place.m + 1) * Shape::kM <= rows && (Shape::kColsAreExact || (place.n + 1) * Shape::kN <= Config::kCols);
-  }
-
-  template <bool kWhole, class Epilogue>
-  KILN_DEVICE void load(Loaded<Epilogue> &loaded, const Epilogue &epilogue, ThreadPlace at, int group) const {
-#pragma unroll
-    for (int i = 0; i < kThreadRows; ++i)
-#pragma unroll
-      for (int vector = 0; vector < kVectors; ++vector)
-        loaded.operands[group][i][vector] = operandsAt<kWhole>(epilogue, at.rowOf(i), tightly(at.colOf(group, vector)));
-  }
-
-  template <bool kWhole, class Epilogue, class Rows>
-  KILN_DEVICE void store(const RangeSums &sums, const Loaded<Epilogue> &loaded, const Rows &ofRows,
-                         const Epilogue &epilogue, ThreadPlace at, int group) const {
-#pragma unroll
-    for (int i = 0; i < kThreadRows; ++i)
-#pragma unroll
-      for (int vector = 0; vector < kVectors; ++vector) {
-        const int row = at.rowOf(i), col = at.colOf(group, vector);
-        passProduct(epilogue, product<V>(sums, group, i, vector), loaded.operands[group][i][vector], ofRows[i], row,
-                    col, exists<kWhole>(row, col));
-      }
-  }
-
-  /// Passes the sums to the epilogue when the last products have ended. kWhole: isWhole.
-  template <bool kWhole, class Epilogue, class Rows>
-  KILN_DEVICE void finish(Sums &sums, u32 last, const Rows &ofRows, const Epilogue &epilogue, ThreadPlace at) const {
-    Loaded<Epilogue> loaded;
-    // Past an end, addresses take the registers for loads ahead; so do statistics beside many sums.
-    constexpr bool kHasStatistics = RowOperandsOf<Epilogue>::kExists || GroupedBy<Epilogue>::kExists;
-    constexpr bool kIsLarge = Consumer::kIsTight || sizeof(sums.total()) >= 160 * sizeof(float);
-    constexpr bool kHasRoom = kWhole && !(kHasStatistics && kIsLarge);
-    constexpr int kAhead = kHasRoom ? min(Loaded<Epilogue>::kAhead, kGroups) : 0;
-#pragma unroll
-    for (int group = 0; group < kAhead; ++group)
-      load<kWhole>(loaded, epilogue, at, group);
-    finishRange(sums, last);
-#pragma unroll
-    for (int group = 0; group < kGroups; ++group) {
-      if (group + kAhead < kGroups)
-        load<kWhole>(loaded, epilogue, at, group + kAhead);
-      store<kWhole>(sums.total(), loaded, ofRows, epilogue, at, group);
-    }
   }
 };
 
@@ -292,51 +218,6 @@ KILN_DEVICE void runWgmmaTiled(const WgmmaTiled<Config, T, Order> &thread, End &
     thread.consume(end);
   }
 }
-
-/// What a consumer does with its sums: it passes them to the epilogue.
-template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
-  const Tiled &tiled;
-  const Epilogue &epilogue;
-
-  using Place = typename Tiled::ThreadPlace;
-  using OfRows = typename Tiled::template OfRows<Epilogue>;
-  using MailOfRows = typename Tiled::template MailOfRows<Epilogue>;
-
-  KILN_DEVICE void mailRows(int warp) const {
-    if constexpr (Tiled::Shape::kMails)
-      WgmmaMail<typename Tiled::Settings, Tiled, Epilogue>{tiled, epilogue, warp}.run();
-  }
-  KILN_DEVICE void beforeFirstTurn() const {
-    if constexpr (Tiled::Shape::kTeamsReadRows) {
-      const int warp = int(warpIndex()) - 4 * (1 + Tiled::Shape::kConsumers);
-      WgmmaMail<typename Tiled::Settings, Tiled, Epilogue>{tiled, epilogue, warp}.computeHeldRows();
-    }
-  }
-  KILN_DEVICE OfRows prepare(Place at) const {
-    if constexpr (Tiled::Shape::kMails)
-      return {}; // they come while the tensor cores multiply
-    else
-      return tiled.loadRows(epilogue, at);
-  }
-  KILN_DEVICE void finish(typename Tiled::Sums &sums, u32 last, const OfRows &loaded, int i, TilePlace place,
-                          Place at) const {
-    if constexpr (Tiled::Shape::kMails) {
-      tiled.waitForMail(i);
-      finishTile(sums, last, MailOfRows{tiled.shared, i % Tiled::Shape::kTeams, at}, place, at);
-      tiled.releaseMail(i);
-    } else {
-      finishTile(sums, last, loaded, place, at);
-    }
-  }
-  template <class Rows>
-  KILN_DEVICE void finishTile(typename Tiled::Sums &sums, u32 last, const Rows &ofRows, TilePlace place,
-                              Place at) const {
-    if (tiled.isWhole(place))
-      tiled.template finish<true>(sums, last, ofRows, epilogue, at);
-    else
-      tiled.template finish<false>(sums, last, ofRows, epilogue, at);
-  }
-};
 
 /// The kernel's body.
 template <class Config, class T, class Epilogue>

@@ -2,6 +2,7 @@ struct Epilogue {
   const float *b_fc;
   Element *out;
   template <int V> struct Operands {
+    static constexpr bool kOfColumns = true;
     Packed<float, V> b_fc;
   };
   template <int V> KILN_DEVICE Operands<V> operands(int row, int col) const { return {loadPacked<V>(b_fc + col)}; }

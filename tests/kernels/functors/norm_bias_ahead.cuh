@@ -3,6 +3,7 @@ struct Epilogue {
   const float *mean, *rstd, *w_sums, *b_fc;
   float *out;
   template <int V> struct Operands {
+    static constexpr bool kOfColumns = true;
     Packed<float, V> w_sums;
     Packed<float, V> b_fc;
   };

@@ -5,6 +5,7 @@ struct Epilogue {
   const float *means, *squares, *w_sums, *b_fc;
   float *out, *out_means, *out_squares;
   template <int V> struct Operands {
+    static constexpr bool kOfColumns = true;
     Packed<float, V> w_sums;
     Packed<float, V> b_fc;
   };

@@ -7,6 +7,7 @@ struct Epilogue {
   float *out;
   StampedValue *mail;
   template <int V> struct Operands {
+    static constexpr bool kOfColumns = true;
     Packed<float, V> w_sums;
     Packed<float, V> b_fc;
   };

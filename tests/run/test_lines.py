@@ -199,9 +199,9 @@ class Results(Lines):
             self.assert_fails("--logit-bias: expected a token id and a number from -1000 to 1000", "run", self.model, *flags, f"--logit-bias={bad}", code=2)
 
     def test_ids_come_back_and_empty_lines_do_not_count(self):
-        text = '\n{"tokens":[1],"id":{"b":[1.5,null]}}\r\n  \n{"tokens":[2],"id":7}\n{"tokens":[3]}'
+        text = '\n{"tokens":[1],"id":{"b":[1.5,null]}}\r\n  \n{"tokens":[2],"id":18446744073709551615}\n{"tokens":[3]}'
         results = [json.loads(line) for line in self.run_lines(text, "--max-new-tokens", 1).splitlines()]
-        self.assertEqual([result.get("id") for result in results], [{"b": [1.5, None]}, 7, None])
+        self.assertEqual([result.get("id") for result in results], [{"b": [1.5, None]}, 2**64 - 1, None])
         self.assertEqual(self.run_lines(""), "")
 
     def test_results_that_cannot_be_written(self):
@@ -331,6 +331,8 @@ class BadLines(Lines):
             ('{"prompt": "a"}', ":12: error: prompt: expected a model with a vocabulary, got none; give tokens"),
             ('{"prompt": ["a"]}', ":12: error: prompt: expected text, got an array"),
             ('{"prompt": "a", "tokens": [1]}', ":17: error: tokens: expected no prompt beside it"),
+            ('{"tokens": [1], "id": 18446744073709551616}', ":23: error: id: expected numbers of at most 64 bits; others are possible as text"),
+            ('{"tokens": [1], "id": {"a": [1e400]}}', ":23: error: id: expected numbers of at most 64 bits"),
             ('{"max_new_tokens": 2}', ":1: error: expected prompt or tokens, got neither"),
             ('{"tokens": [1], "tokens": [2]}', ":17: error: field 'tokens' is given twice"),
             ('{"tokens": [1], "max_new_tokens": -1}', ":35: error: max_new_tokens: expected an integer from 0, got '-1'"),

@@ -6,6 +6,8 @@
 #include "support/text/Nearest.h"
 #include "tools/kiln/options/OptionChecks.h"
 
+#include <cmath>
+
 namespace kiln {
 
 namespace {
@@ -111,6 +113,7 @@ private:
   using Member = JsonObject::Member;
 
   Error readMember(const Member &member);
+  Error readId(const Member &member, const json::Value &value);
   Error readField(const Field &field, const Member &member, const json::Value &value);
   Error readTokens(const Member &member, const json::Value &value);
   Error readStop(const Member &member, const json::Value &value);
@@ -177,6 +180,23 @@ Error LineReader::readStop(const Member &member, const json::Value &value) {
   return Error::success();
 }
 
+/// Numbers beyond 64 bits are doubles when they are read, and some doubles no number when they are written.
+static bool isRepeatable(const json::Value &value) {
+  if (const json::Array *array = value.getAsArray())
+    return llvm::all_of(*array, isRepeatable);
+  if (const json::Object *object = value.getAsObject())
+    return llvm::all_of(*object, [](const auto &member) { return isRepeatable(member.second); });
+  const std::optional<double> number = value.getAsNumber();
+  return !number || value.getAsInteger() || value.getAsUINT64() || std::abs(*number) < 0x1p53;
+}
+
+/// Any value that the results can have as it is.
+Error LineReader::readId(const Member &member, const json::Value &value) {
+  if (!isRepeatable(value))
+    return fail(member, "expected numbers of at most 64 bits; others are possible as text");
+  return Error::success();
+}
+
 /// An object of biases by id.
 Error LineReader::readBias(const Member &member) {
   Expected<JsonObject> biases = childObject(object, member);
@@ -204,7 +224,7 @@ Error LineReader::readMember(const Member &member) {
     return makeError(member.keyLoc, "field '" + member.key + "' is given twice");
   const json::Value &value = *object.values.get(member.key);
   if (member.key == "id")
-    return Error::success();
+    return readId(member, value);
   if (member.key == "tokens")
     return readTokens(member, value);
   if (member.key == "stop")

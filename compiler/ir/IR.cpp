@@ -215,8 +215,6 @@ template <class Items> static auto *findByName(const Items &items, StringRef nam
   return it == items.end() ? nullptr : it->get();
 }
 
-Value *Function::findArgument(StringRef name) const { return findByName(arguments, name); }
-
 const DimSymbol *Module::addDim(StringRef name, int64_t min, int64_t max, Location loc) {
   dims.push_back(std::make_unique<DimSymbol>(DimSymbol{name.str(), min, max, loc}));
   return dims.back().get();
@@ -266,7 +264,6 @@ void Module::eraseUnused() {
 
 const DimSymbol *Module::findDim(StringRef name) const { return findByName(dims, name); }
 Value *Module::findWeight(StringRef name) const { return weightsByName.lookup(name); }
-Value *Module::findState(StringRef name) const { return findByName(states, name); }
 Function *Module::findFunction(StringRef name) const { return findByName(functions, name); }
 
 void walk(Block &block, function_ref<void(Op &)> visit) {

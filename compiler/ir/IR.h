@@ -185,7 +185,6 @@ public:
 
   Module &module() const { return *owner; }
   Value *addArgument(StringRef name, Type type, Location loc);
-  Value *findArgument(StringRef name) const;
 
 private:
   Module *owner;
@@ -226,7 +225,6 @@ public:
 
   const DimSymbol *findDim(StringRef name) const;
   Value *findWeight(StringRef name) const;
-  Value *findState(StringRef name) const;
   Function *findFunction(StringRef name) const;
   Function *findFunction(Entry entry) const { return findFunction(entryName(entry)); }
 

@@ -4,7 +4,6 @@
 #include "ir/Verifier.h"
 #include "support/Diagnostic.h"
 #include "support/files/File.h"
-#include "support/text/Nearest.h"
 
 namespace kiln {
 

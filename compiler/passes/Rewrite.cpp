@@ -7,16 +7,6 @@
 
 namespace kiln {
 
-Op *singleUser(const Value &value) {
-  Op *user = nullptr;
-  for (Op *op : value.getUsers()) {
-    if (user && op->topLevel() != user)
-      return nullptr;
-    user = op->topLevel();
-  }
-  return user;
-}
-
 Op *soleProducer(const Value &value) { return value.hasOneUse() ? value.definingOp() : nullptr; }
 
 Op *soleProducer(const Value &value, OpKind kind) {

@@ -5,9 +5,6 @@
 
 namespace kiln {
 
-/// The only top-level op that uses `value`, or null when there are several or none.
-Op *singleUser(const Value &value);
-
 /// The op that computes `value`, if nothing else uses it; or null.
 Op *soleProducer(const Value &value);
 /// The op that computes `value`, if it has this kind and nothing else uses the value; otherwise null.

@@ -15,7 +15,6 @@ namespace kiln {
 /// V elements (1, 2, 4 or 8) for element-wise arithmetic.
 template <class T, int V> struct Vec {
   static_assert(V == 1 || V == 2 || V == 4 || V == 8);
-  static constexpr int kSize = V;
 
   T data[V];
 

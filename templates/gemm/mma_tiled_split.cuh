@@ -4,8 +4,8 @@
 // tile, each with a part of the steps, and write their sums to memory; the last block to arrive adds all of them,
 // always in the order of the parts, so that the result is the same from run to run.
 //
-// Launch: as there, kSplits in z. Memory: parts, of splitSumsBytes; one arrival counter per tile, zero before and
-// after. Shared memory: 128 bytes more.
+// Launch: as there, kSplits in z. Memory: parts, kTileM · kTileN · kSplits floats of each tile; one arrival counter per
+// tile, zero before and after. Shared memory: 128 bytes more.
 //
 // Config: as there, and kSplits, blocks of a tile.
 //
@@ -16,12 +16,6 @@
 #include "gemm/mma_tiled.cuh"
 
 namespace kiln {
-
-/// Bytes of the parts of all tiles.
-template <class Config> KILN_DEVICE constexpr i64 splitSumsBytes(i64 rows) {
-  const i64 tiles = ceilDiv(rows, i64(Config::kTileM)) * ceilDiv(Config::kCols, Config::kTileN);
-  return tiles * Config::kTileM * Config::kTileN * Config::kSplits * i64(sizeof(float));
-}
 
 template <class Config, class T> struct MmaTiledSplitStorage {
   MmaTiledStorage<Config, T> tile;

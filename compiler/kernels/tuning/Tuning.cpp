@@ -1,7 +1,6 @@
 #include "kernels/tuning/Tuning.h"
 
 #include "kernels/targets/TargetFiles.h"
-#include "ops/Region.h"
 #include "support/Diagnostic.h"
 #include "support/text/ConfigFields.h"
 

@@ -4,7 +4,6 @@
 // least; among those of this order, each number of rows has the fastest. So a plan has several kernels for an op, and a
 // prompt has the same bits alone and in company of its class.
 #include "kernels/cost/Problem.h"
-#include "ops/Region.h"
 #include "passes/lower/TileChooser.h"
 
 namespace kiln {

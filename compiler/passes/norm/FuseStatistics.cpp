@@ -23,7 +23,6 @@
 #include "ops/OpTable.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
-#include "passes/Rewrite.h"
 #include "passes/norm/RowStatistics.h"
 
 namespace kiln {

@@ -215,12 +215,43 @@ TEST(StagedDirectoryDeathTest, InterruptsWait) {
       if (isCommitted)
         expectSuccess(stage.commit());
     };
-    EXPECT_EXIT(interrupted(false), testing::KilledBySignal(SIGINT), "");
+    EXPECT_EXIT(interrupted(false), testing::KilledBySignal(signal), "");
     EXPECT_EQ(listing(directory.str()), Names());
-    EXPECT_EXIT(interrupted(true), testing::KilledBySignal(SIGINT), "");
+    EXPECT_EXIT(interrupted(true), testing::KilledBySignal(signal), "");
     EXPECT_EQ(listing(directory.str()), Names({"plan", "plan/plan.toml"}));
     fs::remove_directories(target);
   }
+}
+
+TEST(StagedDirectoryDeathTest, InterruptsOfSeveralWait) {
+  TemporaryDirectory directory;
+  auto interrupted = [&] {
+    StagedDirectory first = unwrap(StagedDirectory::create(directory.str() + "/first", owned));
+    {
+      StagedDirectory second = unwrap(StagedDirectory::create(directory.str() + "/second", owned));
+      expectSuccess(second.write("plan.toml", "x"));
+      expectSuccess(second.commit());
+    }
+    std::raise(SIGTERM);
+    expectSuccess(first.write("plan.toml", "x"));
+    expectSuccess(first.commit());
+  };
+  EXPECT_EXIT(interrupted(), testing::KilledBySignal(SIGTERM), "");
+  EXPECT_EQ(listing(directory.str()), Names({"first", "first/plan.toml", "second", "second/plan.toml"}));
+}
+
+TEST(StagedDirectoryDeathTest, SignalsThatAreIgnoredStayIgnored) {
+  TemporaryDirectory directory;
+  auto ignored = [&] {
+    std::signal(SIGHUP, SIG_IGN);
+    {
+      StagedDirectory stage = unwrap(StagedDirectory::create(directory.str() + "/plan", owned));
+      std::raise(SIGHUP);
+    }
+    std::raise(SIGHUP);
+    _exit(passed);
+  };
+  EXPECT_EXIT(ignored(), hasPassed, "");
 }
 
 TEST(WriteFiles, AddsToWhatIsThere) {
@@ -250,6 +281,14 @@ TEST(WriteFile, KeepsDevicesAndLinks) {
   EXPECT_TRUE(fs::is_symlink_file(link));
   EXPECT_EQ(unwrap(readFile(file)), "new");
   EXPECT_EQ(listing(directory.str()), Names({"file", "link"}));
+  // A link to a file that does not exist yet, and a link to itself.
+  ASSERT_FALSE(fs::create_link("later", directory.str() + "/ahead"));
+  expectSuccess(writeFile(directory.str() + "/ahead", "first"));
+  EXPECT_EQ(listing(directory.str()), Names({"ahead", "file", "later", "link"}));
+  EXPECT_EQ(unwrap(readFile(directory.str() + "/later")), "first");
+  ASSERT_FALSE(fs::create_link("loop", directory.str() + "/loop"));
+  EXPECT_EQ(directory.relative(messageOf(writeFile(directory.str() + "/loop", "x"))),
+            "loop: error: cannot write: Too many levels of symbolic links\n");
   // Through a link, so that a mistake here replaces the link and not the device.
   ASSERT_FALSE(fs::create_link("/dev/full", directory.str() + "/full"));
   EXPECT_EQ(directory.relative(messageOf(writeFile(directory.str() + "/full", "x"))),

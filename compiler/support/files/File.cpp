@@ -4,6 +4,7 @@
 #include "support/files/Leftovers.h"
 
 #include <fcntl.h>
+#include <filesystem>
 #include <unistd.h>
 
 namespace kiln {
@@ -142,7 +143,14 @@ Error writeInPlace(StringRef file, WriteContents write) {
 /// What a finished temporary is renamed to: for a link its target, since a rename would replace the link itself, and a
 /// target that is written in place may be the very file that is mapped and read meanwhile. None for what is written in
 /// place: a rename would replace a device or a pipe by a file.
-static std::optional<std::string> findReplaced(StringRef file) {
+static std::optional<std::string> findReplaced(StringRef file, int links = 40) {
+  if (fs::is_symlink_file(file) && !fs::exists(file)) { // a link to what is yet to be written
+    std::error_code failure;
+    const std::filesystem::path link = file.str(), target = std::filesystem::read_symlink(link, failure);
+    if (failure || links == 0)
+      return std::nullopt;
+    return findReplaced((link.parent_path() / target).string(), links - 1);
+  }
   if (fs::exists(file) && !fs::is_regular_file(file))
     return std::nullopt;
   if (!fs::exists(file) || !fs::is_symlink_file(file))

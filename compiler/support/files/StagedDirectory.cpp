@@ -3,9 +3,11 @@
 #include "support/Diagnostic.h"
 #include "support/files/File.h"
 
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
+#include <mutex>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -18,22 +20,44 @@ static Error cannotWrite(StringRef file, std::error_code reason) {
   return makeFileError(file, "cannot write: " + reason.message());
 }
 
-/// While an object lives, SIGINT, SIGTERM and SIGHUP are delayed; if one arrived, the program then ends as by SIGINT.
+/// While an object lives, SIGINT, SIGTERM and SIGHUP are delayed. The first one whose life ends behind a signal lets it
+/// come.
 class InterruptDelay {
 public:
   InterruptDelay() {
-    isInterrupted = 0;
-    llvm::sys::SetInterruptFunction([] { isInterrupted = 1; });
+    std::lock_guard<std::mutex> guard(mutex);
+    if (objects++ > 0)
+      return;
+    arrived = 0;
+    for (auto [signal, action] : llvm::zip_equal(signals, actions)) {
+      sigaction(signal, nullptr, &action);
+      struct sigaction noting = {};
+      noting.sa_handler = [](int number) { arrived = number; };
+      noting.sa_flags = SA_RESTART;
+      if (action.sa_handler != SIG_IGN)
+        sigaction(signal, &noting, nullptr);
+    }
   }
   ~InterruptDelay() {
-    llvm::sys::SetInterruptFunction(nullptr);
-    if (isInterrupted)
-      std::raise(SIGINT);
+    std::unique_lock<std::mutex> guard(mutex);
+    const int signal = arrived;
+    arrived = 0;
+    if (--objects > 0 && signal == 0)
+      return;
+    for (auto [number, action] : llvm::zip_equal(signals, actions))
+      sigaction(number, &action, nullptr);
+    guard.unlock();
+    if (signal != 0)
+      std::raise(signal);
   }
 
 private:
-  /// Static, since signals belong to the process.
-  static inline volatile std::sig_atomic_t isInterrupted = 0;
+  // Static, since signals belong to the process.
+  static constexpr std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
+  static inline std::mutex mutex;
+  static inline int objects = 0;
+  static inline std::array<struct sigaction, signals.size()> actions; ///< before the first object
+  static inline volatile std::sig_atomic_t arrived = 0;               ///< the latest signal
 };
 
 //===----------------------------------------------------------------------===//

@@ -29,6 +29,7 @@ public:
     if (objects++ > 0)
       return;
     arrived = 0;
+    llvm::sys::SetInterruptFunction(nullptr); // LLVM sets its handlers now, not later in place of these
     for (auto [signal, action] : llvm::zip_equal(signals, actions)) {
       sigaction(signal, nullptr, &action);
       struct sigaction noting = {};

@@ -6,16 +6,18 @@ namespace kiln {
 char LostRankError::ID;
 
 Error RankFailure::toError() const {
-  return isLost ? llvm::make_error<LostRankError>(diagnostics) : llvm::make_error<DiagnosticError>(diagnostics);
+  if (teller == 0)
+    return llvm::make_error<DiagnosticError>(diagnostics);
+  return llvm::make_error<LostRankError>(diagnostics, teller);
 }
 
-RankFailure RankFailure::of(const Twine &message, bool isLost) {
-  return {{Diagnostic(Diagnostic::Severity::Error, {}, message.str())}, isLost};
+RankFailure RankFailure::of(const Twine &message, std::optional<int64_t> teller) {
+  return {{Diagnostic(Diagnostic::Severity::Error, {}, message.str())}, teller};
 }
 
 RankMessage RankFailure::toMessage() const {
   RankMessageWriter writer;
-  writer.put(isLost);
+  writer.put(teller.value_or(-1));
   writer.put<uint64_t>(diagnostics.size());
   for (const Diagnostic &diagnostic : diagnostics) {
     writer.put(diagnostic.severity);
@@ -31,7 +33,10 @@ RankMessage RankFailure::toMessage() const {
 RankFailure RankFailure::read(const RankMessage &message) {
   RankMessageReader reader(message.bytes);
   RankFailure failure;
-  failure.isLost = reader.get<bool>();
+  if (const auto teller = reader.get<int64_t>(); teller < 0)
+    failure.teller.reset();
+  else
+    failure.teller = teller;
   for (auto count = reader.get<uint64_t>(); count > 0 && failure.diagnostics.size() < count && !reader.isAtEnd();) {
     Diagnostic &diagnostic = failure.diagnostics.emplace_back(reader.get<Diagnostic::Severity>(), Location(), "");
     diagnostic.file = reader.getText();

@@ -6,19 +6,23 @@
 
 namespace kiln {
 
-/// The process of a rank has ended without a message.
+/// A rank that others have lost. It is not the first rank that tells about it.
 class LostRankError : public ErrorInfo<LostRankError, DiagnosticError> {
 public:
   static char ID;
-  using ErrorInfo::ErrorInfo;
+  LostRankError(std::vector<Diagnostic> diagnostics, std::optional<int64_t> teller)
+      : ErrorInfo(std::move(diagnostics)), teller(teller) {}
+
+  const std::optional<int64_t> teller; ///< as of RankFailure
 };
 
 /// Why a rank has failed, as all ranks know it.
 struct RankFailure {
   std::vector<Diagnostic> diagnostics = {};
-  bool isLost = false; ///< its process has ended without a message
+  /// The rank whose process tells its user. None: the process that watches the ranks knows more, if there is one.
+  std::optional<int64_t> teller = 0;
 
-  static RankFailure of(const Twine &message, bool isLost = false);
+  static RankFailure of(const Twine &message, std::optional<int64_t> teller = 0);
   /// What toMessage() has made.
   static RankFailure read(const RankMessage &message);
 

@@ -73,7 +73,7 @@ void RankGroup::readFrom(Peer &peer) {
       std::lock_guard lock(mutex);
       peer.isClosed = true;
     }
-    noteLost(peer, "has ended without a message: it was killed, or was out of memory");
+    noteLost(peer, "has ended without a message: it was killed, or was out of memory", std::nullopt);
     return;
   }
   peer.silentTurns = 0;
@@ -93,22 +93,21 @@ void RankGroup::beat() {
       continue;
     // Turns are counted, not seconds: all processes may have been stopped for a while.
     if (++peer->silentTurns > mostSilentTurns)
-      noteLost(*peer, "has been silent for " + Twine(mostSilentTurns) + " seconds");
+      noteLost(*peer, "has been silent for " + Twine(mostSilentTurns) + " seconds", peer->rank == 0 ? 1 : 0);
     std::unique_lock lock(peer->sending, std::try_to_lock);
     if (lock) // else a message is being sent, which says more
       peer->socket.offer({RankMessageKind::Beat});
   }
 }
 
-void RankGroup::noteLost(const Peer &peer, const Twine &how) {
+void RankGroup::noteLost(const Peer &peer, const Twine &how, std::optional<int64_t> teller) {
   {
     std::lock_guard lock(mutex);
     changed.notify_all();
     if (isLeaving)
       return;
   }
-  note(RankFailure::of("rank " + Twine(peer.rank) + " (process " + Twine(peer.socket.processId()) + ") " + how,
-                       /*isLost=*/true),
+  note(RankFailure::of("rank " + Twine(peer.rank) + " (process " + Twine(peer.socket.processId()) + ") " + how, teller),
        /*from=*/nullptr);
 }
 
@@ -176,7 +175,7 @@ Error RankGroup::send(const RankMessage &message) {
       continue;
     llvm::consumeError(std::move(error));
     awaitCause();
-    noteLost(*peer, "takes no messages any more");
+    noteLost(*peer, "takes no messages any more", std::nullopt);
     std::lock_guard lock(mutex);
     return failure ? failure->toError() : Error::success();
   }
@@ -191,7 +190,7 @@ Expected<RankMessage> RankGroup::receive(int64_t from) {
   if (failure)
     return failure->toError();
   if (peer.received.empty())
-    return RankFailure::of("rank " + Twine(peer.rank) + " has left", /*isLost=*/true).toError();
+    return RankFailure::of("rank " + Twine(peer.rank) + " has left", std::nullopt).toError();
   RankMessage message = std::move(peer.received.front());
   peer.received.pop_front();
   return message;

@@ -79,7 +79,7 @@ private:
   void readFrom(Peer &peer);
   void beat();
   void note(RankFailure failure, const Peer *from);
-  void noteLost(const Peer &peer, const Twine &how);
+  void noteLost(const Peer &peer, const Twine &how, std::optional<int64_t> teller);
   void tell(const RankFailure &failure, const Peer *from);
   void endIfOverdue();
   void awaitCause();

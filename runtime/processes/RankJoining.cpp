@@ -110,14 +110,16 @@ Error RankGroup::listenForOthers(StringRef name) {
 /// Another rank: finds the first, and waits until all are there.
 Error RankGroup::findFirst(StringRef name) {
   const RankClock::time_point deadline = RankClock::now() + options.joinPatience;
-  auto fail = [&](const Twine &what) {
-    return makeError("rank 0 of " + Twine(place.ranks) + " " + what + " (" + place.variable +
-                     " of the environment is " + Twine(place.rank) + ")");
+  auto fail = [&](const Twine &what, std::optional<int64_t> teller) {
+    return RankFailure::of("rank 0 of " + Twine(place.ranks) + " " + what + " (" + place.variable +
+                               " of the environment is " + Twine(place.rank) + ")",
+                           teller)
+        .toError();
   };
   Expected<RankSocket> first = RankSocket::connect(name, deadline);
   if (!first) {
     llvm::consumeError(first.takeError());
-    return fail("has not come within " + seconds(options.joinPatience));
+    return fail("has not come within " + seconds(options.joinPatience), 1);
   }
   RankMessageWriter writer;
   writer.putText(options.version);
@@ -132,7 +134,7 @@ Error RankGroup::findFirst(StringRef name) {
   if (*answer && (*answer)->kind == RankMessageKind::Failure)
     return RankFailure::read(**answer).toError();
   if (!*answer || (*answer)->kind != RankMessageKind::Welcome)
-    return fail(isAnswered ? "has ended before all ranks had come" : "has not answered");
+    return isAnswered ? fail("has ended before all ranks had come", std::nullopt) : fail("has not answered", 1);
   peers.emplace_back(new Peer{0, std::move(*first)});
   return Error::success();
 }

@@ -163,12 +163,11 @@ Expected<int> RankProcesses::awaitAll() {
   if (WIFSIGNALED(status))
     return makeError("rank " + Twine(*firstFailed) + " was killed by signal " + Twine(WTERMSIG(status)) + " (" +
                      strsignal(WTERMSIG(status)) + ")");
-  const Process &first = processes.front();
-  const int code = first.hasFailed() && WIFEXITED(first.status) ? WEXITSTATUS(first.status) : lostRankExitCode;
-  if (code == lostRankExitCode)
-    return makeError("rank " + Twine(*firstFailed) + " has ended with exit code " + Twine(WEXITSTATUS(status)) +
-                     ", without a message");
-  return code;
+  for (const Process &one : processes)
+    if (one.hasFailed() && WIFEXITED(one.status) && WEXITSTATUS(one.status) != untoldExitCode)
+      return WEXITSTATUS(one.status);
+  return makeError("rank " + Twine(*firstFailed) + " has ended with exit code " + Twine(WEXITSTATUS(status)) +
+                   ", without a message");
 }
 
 } // namespace

@@ -375,6 +375,25 @@ class Kills(RankProcesses):
                     self.assertFalse(any(os.path.exists(f"/proc/{number}") for number in ranks.values()))
                     self.assert_clean()
 
+    def test_a_rank_that_is_stopped(self):
+        """The one whose process is asked to tell says which rank is silent, or has not come."""
+        launchers = {}
+        for phase in ("start", "decode"):
+            for rank in range(2):
+                launcher = launchers[phase, rank] = spawn(*self.command, *self.prompt(phase), "--processes")
+                self.addCleanup(launcher.kill)
+                self.await_phase(phase, launcher.stdout)
+                ranks = children(launcher)
+                self.expect_no_socket_of(ranks[rank])
+                os.kill(ranks[rank], signal.SIGSTOP)
+        results = dict(zip(launchers, finish(list(launchers.values()), 40)))
+        for (phase, rank), (code, _, err) in results.items():
+            with self.subTest(phase=phase, rank=rank):
+                self.assertEqual(code, 1, err)
+                self.assertRegex(err, f"^error: rank {rank} .*(has been silent for 20 seconds|has not (come|answered))")
+                self.assertEqual(err.count("error"), 1, err)
+        self.assert_clean()
+
     def test_the_process_that_watches(self):
         launcher = spawn(*self.command, *self.short, "--processes")
         self.await_phase("decode", launcher.stdout)

@@ -56,27 +56,25 @@ namespace {
 struct Reporting {
   const RankPlace &place;
 
-  /// The exit code without a report, where the watching process or the first rank makes one.
-  std::optional<int> quietExitCode(bool isLost) const {
-    if (!place.isWatched || (place.rank == 0 && !isLost))
-      return std::nullopt;
-    return isLost ? lostRankExitCode : 1;
-  }
+  /// Whether it is this process.
+  bool isOwn(std::optional<int64_t> teller) const { return !place.isWatched || teller == place.rank; }
 
   Error report(Error error) const {
-    if (!error)
-      return error;
-    std::optional<int> exitCode = quietExitCode(error.isA<LostRankError>());
-    if (!exitCode)
+    std::optional<int64_t> teller = 0;
+    llvm::visitErrors(error, [&](const llvm::ErrorInfoBase &info) {
+      if (info.isA<LostRankError>())
+        teller = static_cast<const LostRankError &>(info).teller;
+    });
+    if (!error || isOwn(teller))
       return error;
     llvm::consumeError(std::move(error));
-    return llvm::make_error<ToldError>(*exitCode);
+    return llvm::make_error<ToldError>(untoldExitCode);
   }
 
   /// Ends the process, whatever it is doing.
   [[noreturn]] void end(const RankFailure &failure) const {
-    if (std::optional<int> exitCode = quietExitCode(failure.isLost))
-      _exit(*exitCode);
+    if (!isOwn(failure.teller))
+      _exit(untoldExitCode);
     std::string text;
     raw_string_ostream os(text);
     for (const Diagnostic &diagnostic : failure.diagnostics)

@@ -64,10 +64,11 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
   /// Rows of a thread that have operands of their own.
   static constexpr int kRows = AreOfColumns<Operands>::kValue ? 1 : kThreadRows;
   static constexpr int kOperandRegisters = int(sizeof(Operands) / sizeof(u32)) * kGroups * kRows * kVectors;
-  /// Registers beside the sums, without those that the epilogue computes with. Two small blocks of clusters may share a
-  /// multiprocessor.
+  /// Registers beside the sums, without those that the epilogue computes with: ptxas takes more the more rows a thread
+  /// has, and spills before it has all of 240. Two small blocks of clusters may share a multiprocessor.
   static constexpr bool kMayBeTwo = Tiled::Cluster::kBlocks > 1 && !Shape::kMovesRegisters;
-  static constexpr int kFreeRegisters = (kMayBeTwo ? 128 - Shape::kSums : Tiled::kRegistersBesideSums) - 56;
+  static constexpr int kFreeRegisters =
+      (kMayBeTwo ? 128 : min(Shape::kConsumerRegisters, 224)) - Shape::kSums - (40 + 8 * kThreadRows);
   /// Whether all operands of a tile are loaded before its first products.
   static constexpr bool kIsHeld = kOperandRegisters <= kFreeRegisters;
   /// Otherwise, how many groups they are loaded ahead: one, or two in wide tiles whose operands take few registers.

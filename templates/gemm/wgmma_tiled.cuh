@@ -82,12 +82,10 @@
 #include "device/tensor_copy.cuh"
 #include "device/vec.cuh"
 #include "device/warp.cuh"
-#include "epilogue.cuh"
 #include "gemm/tile_order.cuh"
 #include "gemm/wgmma_consumer.cuh"
 #include "gemm/wgmma_copies.cuh"
 #include "gemm/wgmma_epilogue.cuh"
-#include "gemm/wgmma_mail.cuh"
 #include "gemm/wgmma_parts.cuh"
 #include "gemm/wgmma_shape.cuh"
 

@@ -71,13 +71,15 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
       (kMayBeTwo ? 128 : min(Shape::kConsumerRegisters, 224)) - Shape::kSums - (40 + 8 * kThreadRows);
   /// Whether all operands of a tile are loaded before its first products.
   static constexpr bool kIsHeld = kOperandRegisters <= kFreeRegisters;
-  /// Otherwise, how many groups they are loaded ahead: one, or two in wide tiles whose operands take few registers.
+  /// How many groups they are loaded ahead: all, or else one, or two in wide tiles whose operands take few registers.
   /// Past an end, addresses take the registers; so do statistics beside many sums.
   static constexpr bool kHasStatistics = OfRow::kExists || GroupedBy<Epilogue>::kExists;
   static constexpr bool kIsLarge = Tiled::kIsTight || sizeof(typename Tiled::RangeSums) >= 160 * sizeof(float);
   static constexpr bool kIsWide = kGroups >= 6 && sizeof(Operands) * kVectors * kThreadRows <= 128;
   template <bool kWhole>
-  static constexpr int kAhead = kWhole && !(kHasStatistics && kIsLarge) ? min(kIsWide ? 2 : 1, kGroups) : 0;
+  static constexpr int kAhead = kIsHeld                                   ? kGroups
+                                : kWhole && !(kHasStatistics && kIsLarge) ? min(kIsWide ? 2 : 1, kGroups)
+                                                                          : 0;
 
   struct Loaded {
     Operands operands[kGroups][kRows][kVectors];
@@ -132,24 +134,17 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
 
   /// Passes the sums to the epilogue when the last products have ended. kWhole: Tiled::isWhole.
   template <bool kWhole, class Rows>
-  KILN_DEVICE void pass(Sums &sums, u32 last, const Loaded &held, const Rows &ofRows, Place at) const {
-    if constexpr (kIsHeld) {
-      tiled.finishRange(sums, last);
-#pragma unroll
-      for (int group = 0; group < kGroups; ++group)
-        store<kWhole>(sums, held, ofRows, at, group);
-    } else {
-      Loaded loaded;
+  KILN_DEVICE void pass(Sums &sums, u32 last, Loaded loaded, const Rows &ofRows, Place at) const {
+    if constexpr (!kIsHeld)
 #pragma unroll
       for (int group = 0; group < kAhead<kWhole>; ++group)
         load<kWhole>(loaded, at, group);
-      tiled.finishRange(sums, last);
+    tiled.finishRange(sums, last);
 #pragma unroll
-      for (int group = 0; group < kGroups; ++group) {
-        if (group + kAhead<kWhole> < kGroups)
-          load<kWhole>(loaded, at, group + kAhead<kWhole>);
-        store<kWhole>(sums, loaded, ofRows, at, group);
-      }
+    for (int group = 0; group < kGroups; ++group) {
+      if (group + kAhead<kWhole> < kGroups)
+        load<kWhole>(loaded, at, group + kAhead<kWhole>);
+      store<kWhole>(sums, loaded, ofRows, at, group);
     }
   }
 

@@ -232,7 +232,7 @@ template <class Config, class T> struct MmaFlash {
   template <class Epilogue> KILN_DEVICE void finish(const Epilogue &epilogue) const {
 #pragma unroll
     for (int m = 0; m < kM; ++m)
-      rows[m].finish(out[m], tile, warpQuery() + m * 16, epilogue);
+      FlashRows::finish(out[m], rows[m].normalization(), tile, warpQuery() + m * 16, epilogue);
   }
 };
 

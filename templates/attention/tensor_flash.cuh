@@ -116,16 +116,17 @@ struct FlashRows {
   /// Masks the scores of keys at `firstKey` that the rows do not see; the first row is query `q` of the tile.
   template <class Config, int kTiles>
   KILN_DEVICE static void mask(MmaSums (&scores)[kTiles], const FlashTile<Config> &tile, int q, int firstKey) {
+    const int key = firstKey + int(laneIndex()) % 4 * 2; // of the thread's first column
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int first = tile.firstVisible(q + rowOf(half)), end = tile.visibleEnd(q + rowOf(half));
+      const int first = tile.firstVisible(q + rowOf(half)) - key, end = tile.visibleEnd(q + rowOf(half)) - key;
 #pragma unroll
       for (int n = 0; n < kTiles; ++n)
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          const int k = firstKey + n * 8 + int(laneIndex()) % 4 * 2 + i;
+          const int k = n * 8 + i;
           float &score = scores[n].values[2 * half + i];
-          score = k >= first && k < end ? score : -infinity();
+          score = k < end && (FlashTile<Config>::kWindow == 0 || k >= first) ? score : -infinity();
         }
     }
   }
@@ -146,17 +147,21 @@ struct FlashRows {
   template <int kTiles>
   KILN_DEVICE bool shift(const MmaSums (&scores)[kTiles], float scale, float (&factors)[2], float (&shifts)[2]) {
     constexpr float kSlack = 8;
+    float ofTile[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      ofTile[half] = -infinity();
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n)
+        ofTile[half] = fmax(ofTile[half], fmax(scores[n].values[2 * half], scores[n].values[2 * half + 1]));
+    }
+    reduceRows<Max>(ofTile);
     bool rises = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float tileLargest = -infinity();
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n)
-        tileLargest = fmax(tileLargest, fmax(scores[n].values[2 * half], scores[n].values[2 * half + 1]));
-      tileLargest = warpMax<4>(tileLargest);
       float &reference = largest[half];
-      const bool isHigher = tileLargest * scale > fma(reference, scale, kSlack);
-      const float raised = isHigher ? tileLargest : reference;
+      const bool isHigher = ofTile[half] * scale > fma(reference, scale, kSlack);
+      const float raised = isHigher ? ofTile[half] : reference;
       shifts[half] = softmaxShift(raised) * scale;
       // Exactly 1 for a row that keeps its maximum: it is scaled when another row of the thread rises.
       factors[half] = isHigher ? exp2(fma(reference, scale, -shifts[half])) : 1.0f;
@@ -229,43 +234,70 @@ struct FlashRows {
         out[n].values[i] *= factors[i / 2];
   }
 
+  /// The factors of the rows' sums of weighted values.
+  struct Normalization {
+    float factors[2];
+  };
+  KILN_DEVICE Normalization normalization() const {
+    float total[2] = {sums[0], sums[1]};
+    reduceRows<Sum>(total);
+    return {{softmaxScale(total[0]), softmaxScale(total[1])}};
+  }
+
   /// Passes the rows to the epilogue, two elements at a time; the first row is query `q` of the tile.
   template <class Config, int kTiles, class Epilogue>
-  KILN_DEVICE void finish(const MmaSums (&out)[kTiles], const FlashTile<Config> &tile, int q,
-                          const Epilogue &epilogue) const {
+  KILN_DEVICE static void finish(const MmaSums (&out)[kTiles], const Normalization &normalization,
+                                 const FlashTile<Config> &tile, int q, const Epilogue &epilogue) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float normalization = softmaxScale(warpSum<4>(sums[half]));
+      const float factor = normalization.factors[half];
       const int t = tile.firstQuery + q + rowOf(half);
       if (t >= tile.queries)
         continue;
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
         const float *pair = out[n].values + 2 * half;
-        epilogue(Vec<float, 2>{pair[0] * normalization, pair[1] * normalization}, tile.b, tile.h, t,
+        epilogue(Vec<float, 2>{pair[0] * factor, pair[1] * factor}, tile.b, tile.h, t,
                  n * 8 + int(laneIndex()) % 4 * 2);
       }
     }
   }
 
-  /// As finish, eight elements at a time; kTiles is a multiple of 4.
+  /// As finish, eight elements at a time; kTiles is a multiple of 4. All are exchanged before the first is stored: a
+  /// condition in between would make each exchange wait for the one before.
   template <class Config, int kTiles, class Epilogue>
-  KILN_DEVICE void finishWide(const MmaSums (&out)[kTiles], const FlashTile<Config> &tile, int q,
-                              const Epilogue &epilogue) const {
+  KILN_DEVICE static void finishWide(const MmaSums (&out)[kTiles], const Normalization &normalization,
+                                     const FlashTile<Config> &tile, int q, const Epilogue &epilogue) {
+    Vec<float, 8> rows[2][kTiles / 4];
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int n = 0; n < kTiles / 4; ++n)
+        rows[half][n] = gathered(out + 4 * n, half) * normalization.factors[half];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float normalization = softmaxScale(warpSum<4>(sums[half]));
       const int t = tile.firstQuery + q + rowOf(half);
+      if (t >= tile.queries)
+        continue;
 #pragma unroll
-      for (int n = 0; n < kTiles; n += 4) {
-        const Vec<float, 8> row = gathered(out + n, half);
-        if (t < tile.queries)
-          epilogue(row * normalization, tile.b, tile.h, t, n * 8 + int(laneIndex()) % 4 * 8);
-      }
+      for (int n = 0; n < kTiles / 4; ++n)
+        epilogue(rows[half][n], tile.b, tile.h, t, n * 32 + int(laneIndex()) % 4 * 8);
     }
   }
 
 private:
+  /// Combines the values of the four lanes that share the rows. Both rows take one step after the other, since the
+  /// compiler keeps the order of exchanges.
+  template <class Combine> KILN_DEVICE static void reduceRows(float (&ofRows)[2]) {
+#pragma unroll
+    for (u32 distance = 2; distance > 0; distance /= 2) {
+      const float others[2] = {shuffleXor(ofRows[0], distance), shuffleXor(ofRows[1], distance)};
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        ofRows[half] = Combine::of(ofRows[half], others[half]);
+    }
+  }
+
   /// The four lanes of a row have two columns each of four tiles; afterwards each lane has all eight columns of one
   /// tile, that of its place. Lanes two places apart exchange two of their tiles, then neighbours one.
   KILN_DEVICE static Vec<float, 8> gathered(const MmaSums *tiles, int half) {

@@ -81,15 +81,17 @@ template <class Config, class T> struct WgmmaFlash {
   const float scale; // factor of scores, before the power of two
   const FlashTile<Config> tile;
   const int firstKey = copies.firstKey, steps = copies.steps;
+  /// The first query of the warpgroup, and of the warp, in the tile.
+  const int warpgroupQuery = int(warpgroupIndex()) / Shape::kWays * Shape::kWarpgroupQueries;
+  const int warpQuery = warpgroupQuery + int(warpIndex()) % 4 * Shape::kWarpQueries;
 
   MmaA weights[kParts][kPartSteps];
   WarpgroupSums<Shape::kTilesOfKeys> scores;
   WarpgroupSums<Shape::kTilesOfDims> out = {};
   FlashRows rows;
+  FlashRows::Normalization normalization;
 
   KILN_DEVICE static int way() { return int(warpgroupIndex()) % Shape::kWays; }
-  KILN_DEVICE static int warpgroupQuery() { return int(warpgroupIndex()) / Shape::kWays * Shape::kWarpgroupQueries; }
-  KILN_DEVICE static int warpQuery() { return warpgroupQuery() + int(warpIndex()) % 4 * Shape::kWarpQueries; }
   /// The first key of the way in a tile of keys.
   KILN_DEVICE static int wayKey() { return way() * Shape::kWayKeys; }
 
@@ -105,7 +107,7 @@ template <class Config, class T> struct WgmmaFlash {
   KILN_DEVICE void startScores(Ring at) {
     waitBarrier(shared.ofKeys.full[at.stage], at.parity);
     fenceProducts(scores);
-    const SharedOperand queries(SharedAddress(shared.queries) + u32(warpgroupQuery()) * kSwizzledRowBytes),
+    const SharedOperand queries(SharedAddress(shared.queries) + u32(warpgroupQuery) * kSwizzledRowBytes),
         keys(SharedAddress(shared.keys[at.stage]) + u32(wayKey()) * kSwizzledRowBytes);
 #pragma unroll
     for (int i = 0; i < Shape::kDepthSteps; ++i)
@@ -144,8 +146,8 @@ template <class Config, class T> struct WgmmaFlash {
     int first, end;
   };
   KILN_DEVICE Steps wholeSteps() const {
-    const int first = tile.firstVisible(warpQuery() + Shape::kWarpQueries - 1) - firstKey - wayKey();
-    const int keys = tile.visibleEnd(warpQuery()) - firstKey - wayKey();
+    const int first = tile.firstVisible(warpQuery + Shape::kWarpQueries - 1) - firstKey - wayKey();
+    const int keys = tile.visibleEnd(warpQuery) - firstKey - wayKey();
     return {ceilDiv(max(first, 0), kKeys), (keys + kKeys - Shape::kWayKeys) / kKeys};
   }
 
@@ -161,7 +163,7 @@ template <class Config, class T> struct WgmmaFlash {
   /// run; kIsLast: there are none. `before` is the place of the step before.
   template <bool kIsLast> KILN_DEVICE void attend(int step, Ring before, Ring at, Steps whole, int refillEnd) {
     if (step >= whole.end || step < whole.first)
-      FlashRows::mask(scores.tiles, tile, warpQuery(), firstKey + step * kKeys + wayKey());
+      FlashRows::mask(scores.tiles, tile, warpQuery, firstKey + step * kKeys + wayKey());
     MmaSums exponents[Shape::kTilesOfKeys];
     float factors[2], shifts[2];
     const bool rises = any(rows.shift(scores.tiles, scale, factors, shifts));
@@ -171,7 +173,7 @@ template <class Config, class T> struct WgmmaFlash {
     receive(out);
     if (step > 0)
       release(shared.ofValues.empty[before.stage]);
-    if (rises)
+    if (rises && step > 0)
       FlashRows::scaleOutput(out.tiles, factors);
     if constexpr (!kIsLast) {
       startScores(at.next());
@@ -237,7 +239,7 @@ template <class Config, class T> struct WgmmaFlash {
   /// All tiles of keys.
   KILN_DEVICE void run() {
     waitBarrier(shared.queriesFull, 0);
-    const int end = tile.visibleEnd(warpgroupQuery() + Shape::kWarpgroupQueries - 1);
+    const int end = tile.visibleEnd(warpgroupQuery + Shape::kWarpgroupQueries - 1);
     // The first one is masked if it has no key.
     const int ownSteps = min(max(1, ceilDiv(end - firstKey - wayKey(), kKeys)), steps);
     const Steps whole = wholeSteps();
@@ -254,6 +256,8 @@ template <class Config, class T> struct WgmmaFlash {
       at.advance();
     }
     attend<true>(ownSteps - 1, before, at, whole, refillEnd);
+    if constexpr (Shape::kWays == 1)
+      normalization = rows.normalization(); // while the last products run
     waitProducts<0>(out);
     receive(out);
     if constexpr (Shape::kWarpgroups > 1) {
@@ -265,7 +269,7 @@ template <class Config, class T> struct WgmmaFlash {
   /// Adds the sums of the other ways to those of the first one.
   KILN_DEVICE void mergeWays() {
     auto &others = shared.ways();
-    const int thread = warpgroupQuery() * 2 + int(threadIndex() % kWarpgroupSize);
+    const int thread = warpgroupQuery * 2 + int(threadIndex() % kWarpgroupSize);
     syncThreads();
     if (way() > 0) {
 #pragma unroll
@@ -299,11 +303,12 @@ template <class Config, class T> struct WgmmaFlash {
       mergeWays();
       if (way() > 0)
         return;
+      normalization = rows.normalization();
     }
     if constexpr (Shape::kTilesOfDims % 4 == 0)
-      rows.finishWide(out.tiles, tile, warpQuery(), epilogue);
+      FlashRows::finishWide(out.tiles, normalization, tile, warpQuery, epilogue);
     else
-      rows.finish(out.tiles, tile, warpQuery(), epilogue);
+      FlashRows::finish(out.tiles, normalization, tile, warpQuery, epilogue);
   }
 };
 

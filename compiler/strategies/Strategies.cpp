@@ -70,7 +70,7 @@ std::vector<Strategy> matmulStrategies() {
        [](const Arguments &arguments, PipelineOptions &options) { prefer(options, "matmul", "gemm_wgmma", arguments); },
        {{"tile_m", "rows of a tile, 64 or more a warpgroup", 64, 256},
         {"tile_n", "columns of a tile, a multiple of 32", 32, 256},
-        {"stages", "steps of the depth there or on their way", 2, 8},
+        {"stages", "steps of the depth there or on their way", 2, 16},
         {"consumers", "warpgroups that share a tile", 1, 3},
         {"teams", "tiles of a block at a time", 1, 3},
         {"cluster_m", "blocks of a cluster that copy the same columns for each other", 1, 8},

@@ -14,6 +14,10 @@ namespace kiln {
 
 /// Stages of a block of half the size: fewer do not hide the latency of L2.
 constexpr int64_t leastStagesOfHalf = 4;
+/// Stages of a block that takes all it can. More hold more of the weight before the kernel in front has ended, but
+/// leave less room for the next kernel's: that is for trials to find out.
+constexpr int64_t usualStages = 8;
+constexpr int64_t sharedBarrierBytes = 8; ///< of one
 
 namespace {
 
@@ -42,10 +46,10 @@ struct WgmmaBlock {
   /// for the sums of one instruction. Warps beside the producer that compute statistics keep some.
   int64_t mostRegisters() const { return threads() > 384 ? 160 : threads() > 256 && mails ? 232 : 240; }
   bool canStart() const { return n / 2 + 32 <= 65536 / threads(); }
-  /// As the template lays it out: the stages, barriers of 8 bytes, the sums of other parts, and operands of rows.
+  /// As the template lays it out: the stages and their barriers, the sums of other parts, and operands of rows.
   int64_t sharedBytes() const {
     int64_t ofParts = parts == 1 ? 0 : m * n / parts * (parts - 1) * 4 + 16;
-    int64_t bytes = stages * (m + n) * stepBytes + (2 * stages + teams) * 8 + ofParts;
+    int64_t bytes = stages * ((m + n) * stepBytes + 2 * sharedBarrierBytes) + teams * sharedBarrierBytes + ofParts;
     if (mails) // behind the sums of other parts, or a byte without any
       bytes = static_cast<int64_t>(llvm::alignTo(bytes + (parts == 1 ? 1 : 0), 16)) +
               std::max<int64_t>(6 * rowBytes, 16) + teams * (8 * m + 16) + 32;
@@ -104,8 +108,9 @@ struct Shares {
 
 } // namespace
 
-/// The tile with as many stages as a block of so many bytes has room for, or steps.
-static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, Shares shares, int64_t bytes) {
+/// The tile with as many stages as a block of so many bytes has room for, up to so many, or steps.
+static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, Shares shares, int64_t bytes,
+                   int64_t mostStages = usualStages) {
   Tile tile = {{"blocks", static_cast<int64_t>(target.multiprocessors)},
                {"cluster_m", shares.m},
                {"cluster_n", shares.n},
@@ -117,10 +122,11 @@ static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, S
                {"tile_m", roles.m},
                {"tile_n", n}};
   WgmmaBlock block(op, tile);
-  int64_t most = block.parts == 1 ? 8 : static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), block.parts));
-  int64_t room = bytes - block.sharedBytes();
-  tile.insert_or_assign("stages",
-                        std::min({int64_t(8), std::max<int64_t>(2, most), room / ((roles.m + n) * stepBytes)}));
+  // Without parts, steps of the next tile follow those of the last.
+  auto most = std::max<int64_t>(block.parts == 1 ? usualStages : 2,
+                                static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), block.parts)));
+  int64_t room = bytes - block.sharedBytes(), ofStage = (roles.m + n) * stepBytes + 2 * sharedBarrierBytes;
+  tile.insert_or_assign("stages", std::min({mostStages, most, room / ofStage}));
   if (block.cluster() > 2) {
     auto filled = static_cast<int64_t>(target.multiprocessors * target.times.wgmmaTiled.clusteredShare);
     tile.insert_or_assign("blocks", filled / block.cluster() * block.cluster());
@@ -185,8 +191,19 @@ static SmallVector<int64_t, 4> balancedCols(const Op &op, const Target &target, 
   return widths;
 }
 
-/// Tiles as wide as few rounds of blocks need, of which the model expects too much (docs/experiments/prompts.md), and
-/// parts of 192 and 256 rows, which load less for each product.
+/// The sound tiles with more stages than usual.
+static void addDeepTiles(std::vector<Tile> &tiles, const Op &op, const Target &target, Shares shares) {
+  static constexpr Roles roles[] = {{2, 1, 128}, {1, 1, 64}};
+  for (Roles role : roles)
+    for (int64_t n : {128, 96, 64, 32}) {
+      Tile tile = tileOf(op, target, role, n, shares, target.sharedPerBlock, INT64_MAX);
+      if (setting(tile, "stages") > usualStages && isSoundWgmmaTiled(op, tile))
+        tiles.push_back(std::move(tile));
+    }
+}
+
+/// Tiles as wide as few rounds of blocks need, of which the model expects too much (docs/experiments/prompts.md); parts
+/// of 192 and 256 rows, which load less for each product; and small tiles with more stages than usual.
 static std::vector<Tile> wgmmaTiledTrials(const Op &op, const Target &target, const DimBinding &dims) {
   std::vector<Tile> tiles;
   if (hasOneToken(anchor(op)->result()->type))
@@ -204,6 +221,9 @@ static std::vector<Tile> wgmmaTiledTrials(const Op &op, const Target &target, co
     addBalanced(partedRoles, {.parts = parts});
     addTiles(tiles, op, target, ArrayRef(partedRoles).take_front(2), cols, {.parts = parts});
   }
+  static constexpr Shares deepShares[] = {{}, {.parts = 2}, {.parts = 4}, {.ranges = 2}, {.ranges = 4}};
+  for (Shares shares : deepShares)
+    addDeepTiles(tiles, op, target, shares);
   return tiles;
 }
 

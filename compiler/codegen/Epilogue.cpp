@@ -218,6 +218,17 @@ void EpilogueEmitter::emitPointwise(const Op &op, const Place &from) {
 
 void EpilogueEmitter::emitLayout(const Op &op, const Place &from) {
   Place place = from;
+  if (op.is(OpKind::splitHeads) && storesAllParts(op)) {
+    place.at.part = "part";
+    place.at.inPart = "column";
+    if (splitValue != op.operand(0)) {
+      splitValue = op.operand(0);
+      splitParts = op.intAttribute("parts");
+      std::string width = std::to_string(*splitValue->type.lastDim().asConstant() / splitParts);
+      std::string col = from.at.last().str();
+      addLine("const int part = " + col + " / " + width + ", column = " + col + " % " + width + ";");
+    }
+  }
   // Loaded ahead, lengths would take a register for each vector of a thread, and few threads have a last row.
   if (op.is(OpKind::lastRow))
     place.at.elementOf = [this](const Value &operand, StringRef index) { return elementText(operand, index); };
@@ -246,12 +257,73 @@ void EpilogueEmitter::storeIfYielded(const Value &value, const Place &place, con
   const Op *producer = value.definingOp();
   const Value &memory = producer && producer->has(Trait::WritesState) ? *producer->operand(0) : value;
   std::string comment = op ? " // " + names.line(*op) : "";
+  if (!place.at.part.empty()) {
+    addLine("// " + names.line(*op), op);
+    partStores.push_back({&memory, place.at.guards.front()});
+    return storeParts(place);
+  }
   std::string text = "store(" + functor.pointer(memory, /*writes=*/true) + " + " + offset(place.at, memory.type) +
                      ", " + place.variable + ");";
   if (place.at.guards.empty())
     return addLine(text + comment, op);
   addLine("if (" + llvm::join(place.at.guards, " && ") + ")" + comment, op);
   addLine("  " + text, op);
+}
+
+/// The tensor that a part is stored to, if it is stored once and whole: the op's result or a cache. Else null.
+const Value *EpilogueEmitter::storedPart(const Op &split) const {
+  const Value &part = *split.result();
+  if (!part.hasOneUse())
+    return nullptr;
+  const Op &user = *part.getUsers().front();
+  bool isCached = user.is(OpKind::cacheWrite) && !user.operandOrNull(2) && kernelResult(*user.result());
+  return kernelResult(part) ? &part : isCached ? user.operand(0) : nullptr;
+}
+
+/// Whether every part of the value that the op splits is stored, all in one type and at the same coordinates. Then one
+/// store to a tensor that is chosen does, and a thread with many elements takes no branches.
+bool EpilogueEmitter::storesAllParts(const Op &split) const {
+  const Value &whole = *split.operand(0);
+  if (!kernelOp.region() || (splitValue && splitValue != &whole) || !places.find(&whole)->second.at.guards.empty())
+    return false;
+  SmallVector<const Value *, 4> stored(split.intAttribute("parts"));
+  for (const auto &op : kernelOp.region()->ops()) {
+    if (!op->is(OpKind::splitHeads) || op->operand(0) != &whole)
+      continue;
+    if (op->intAttribute("parts") != split.intAttribute("parts") ||
+        op->intAttribute("heads") != split.intAttribute("heads") || stored[op->intAttribute("part")])
+      return false;
+    stored[op->intAttribute("part")] = storedPart(*op);
+  }
+  return stored.size() > 1 && llvm::all_of(stored, [&](const Value *memory) {
+           return memory && memory->type.dtype == stored.front()->type.dtype;
+         });
+}
+
+/// Emits the store of the parts, when the last of them has come.
+void EpilogueEmitter::storeParts(const Place &place) {
+  if (partStores.size() < static_cast<size_t>(splitParts))
+    return;
+  auto choice = [&](function_ref<std::string(const Value &)> textOf) {
+    SmallVector<std::string, 4> texts;
+    for (const PartStore &store : partStores)
+      texts.push_back(textOf(*store.memory));
+    std::string text = texts.back();
+    for (const auto &[store, own] : llvm::reverse(llvm::zip(partStores, texts)))
+      if (text != own)
+        text = store.condition + " ? " + own + " : " + text;
+    return text;
+  };
+  std::string type = cxxType(partStores.front().memory->type.dtype).str();
+  addLine(type + " *const to = " +
+          choice([&](const Value &memory) { return functor.pointer(memory, /*writes=*/true); }) + ";");
+  SmallVector<std::string, 4> extents(1);
+  for (size_t i = 1; i < place.at.index.size(); ++i) {
+    extents.push_back(choice([&](const Value &memory) { return functor.extent(memory.type.shape[i]); }));
+    if (StringRef(extents[i]).contains("?")) // caches are longer than what is written
+      addLine("const int places = " + std::exchange(extents[i], "places") + ";");
+  }
+  addLine("store(to + " + elementOffset(place.at, extents) + ", " + place.variable + ");");
 }
 
 std::string EpilogueEmitter::offset(const Coordinates &at, const Type &type) {

@@ -13,7 +13,7 @@ namespace kiln {
 /// Words that appear in generated functors: a value or dim of the same name would hide or clash with one. Words of ops
 /// are added from their records, and the writer of a form gives those that only its kernels have.
 static constexpr StringRef functorWords[] = {
-    "allowDependents", "arrivals", "b", "bf16", "blockIndexZ", "col", "d", "depth", "f16", "found", "group", "groupStatistics", "h", "i32", "i64", "inboxes", "index", "infinity", "kiln", "load", "loadPacked", "loadStreaming", "mail", "mails", "meanOfGroups", "min", "normalize", "of", "operands", "operandsOf", "parameters", "part", "parts", "position", "rank", "rounded", "row", "rowAt", "rowOperands", "rstdOfGroups", "s", "statistics", "stop", "store", "storeShare", "storeStreaming", "t", "target", "toFloat", "token", "u32", "u64", "value", "values", "waitForDependencies", "with", "AnyRow", "BlockInbox", "Body", "Config", "Embed", "Epilogue", "Exchange", "GroupStatistics", "Grouped", "HeadView", "Input", "KILN_DEVICE", "LaneGroups", "Operands", "Packed", "Parameters", "Part", "PerLayer", "PerRank", "Position", "RankParts", "Row", "RowOfWarp", "RowOperands", "RowScore", "RowStatistics", "Score", "SharedBytes", "SplitPart", "StampedValue", "TensorMap", "Token", "TokenScores", "V", "Vec"};
+    "allowDependents", "arrivals", "b", "bf16", "blockIndexZ", "col", "column", "d", "depth", "f16", "found", "group", "groupStatistics", "h", "i32", "i64", "inboxes", "index", "infinity", "kiln", "load", "loadPacked", "loadStreaming", "mail", "mails", "meanOfGroups", "min", "normalize", "of", "operands", "operandsOf", "parameters", "part", "parts", "places", "position", "rank", "rounded", "row", "rowAt", "rowOperands", "rstdOfGroups", "s", "statistics", "stop", "store", "storeShare", "storeStreaming", "t", "target", "to", "toFloat", "token", "u32", "u64", "value", "values", "waitForDependencies", "with", "AnyRow", "BlockInbox", "Body", "Config", "Embed", "Epilogue", "Exchange", "GroupStatistics", "Grouped", "HeadView", "Input", "KILN_DEVICE", "LaneGroups", "Operands", "Packed", "Parameters", "Part", "PerLayer", "PerRank", "Position", "RankParts", "Row", "RowOfWarp", "RowOperands", "RowScore", "RowStatistics", "Score", "SharedBytes", "SplitPart", "StampedValue", "TensorMap", "Token", "TokenScores", "V", "Vec"};
 /// The keywords of C++17, the language of the kernels.
 static constexpr StringRef keywords[] = {
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
@@ -231,28 +231,35 @@ std::string Functor::construction() const {
 // Offsets
 //===----------------------------------------------------------------------===//
 
-std::string elementOffset(Functor &functor, const Coordinates &at, const Type &type) {
-  if (type.rank() == 1)
+std::string elementOffset(const Coordinates &at, ArrayRef<std::string> extents) {
+  if (extents.size() == 1)
     return at.last().str();
-  auto scaled = [&](const std::string &outer, const Dim &dim, StringRef inner) {
-    std::string extent = functor.extent(dim);
+  auto scaled = [&](const std::string &outer, StringRef extent, StringRef inner) {
     // The offset is 64-bit from the first product on: caches and logits can exceed two billion elements.
     std::string left =
         StringRef(outer).starts_with("(") || StringRef(outer).starts_with("i64(") ? outer : "i64(" + outer + ")";
-    std::string product = extent == "1" ? outer : left + " * " + extent;
+    std::string product = extent == "1" ? outer : left + " * " + extent.str();
     return inner == "0" ? product : outer == "0" ? inner.str() : product + " + " + inner.str();
   };
   if (!at.row.empty())
-    return scaled(at.row, type.lastDim(), at.last());
+    return scaled(at.row, extents.back(), at.last());
   std::string offset = at.index[0];
-  for (size_t i = 1; i < type.rank(); ++i) {
-    if (type.shape[i] == Dim(1) && at.index[i] == "0")
+  for (size_t i = 1; i < extents.size(); ++i) {
+    if (extents[i] == "1" && at.index[i] == "0")
       continue;
     if (StringRef(offset).contains(" + "))
       offset = "(" + offset + ")";
-    offset = scaled(offset, type.shape[i], at.index[i]);
+    offset = scaled(offset, extents[i], at.index[i]);
   }
   return offset;
+}
+
+std::string elementOffset(Functor &functor, const Coordinates &at, const Type &type) {
+  // An extent becomes a member only if the offset depends on it.
+  SmallVector<std::string, 4> extents(type.rank());
+  for (size_t i = at.row.empty() ? 1 : type.rank() - 1; i < type.rank(); ++i)
+    extents[i] = functor.extent(type.shape[i]);
+  return elementOffset(at, extents);
 }
 
 } // namespace kiln

@@ -104,7 +104,9 @@ private:
 /// `float`, `bf16`, `f16`, `int`: the storage type in generated code.
 StringRef cxxType(DType dtype);
 
-/// The flat index of an element as a C++ expression: `i64(row) * 768 + col`.
+/// The flat index of an element as a C++ expression: `i64(row) * 768 + col`. Extents: those of a tensor, of which that
+/// of dim 0 is not used.
+std::string elementOffset(const Coordinates &at, ArrayRef<std::string> extents);
 std::string elementOffset(Functor &functor, const Coordinates &at, const Type &type);
 
 /// Emits pointwise and layout ops on a value that a template hands over, and the stores of what the kernel's op yields.
@@ -163,6 +165,11 @@ private:
     std::string variable;
     Coordinates at;
   };
+  /// A tensor that a part of a value is stored to, and when.
+  struct PartStore {
+    const Value *memory;
+    std::string condition;
+  };
 
   Error checkOperands(const Op &op) const;
   Error emitOfRow(const Op &op);
@@ -175,6 +182,9 @@ private:
   void emitPointwise(const Op &op, const Place &from);
   void emitLayout(const Op &op, const Place &from);
   void storeIfYielded(const Value &value, const Place &place, const Op *op);
+  bool storesAllParts(const Op &split) const;
+  const Value *storedPart(const Op &split) const;
+  void storeParts(const Place &place);
   const Value *kernelResult(const Value &value) const;
   std::string operandText(const Value &operand, const Place &like);
   std::string selectedAddress(const Op &lastRow, const Coordinates &at);
@@ -200,6 +210,9 @@ private:
   int64_t rowVectors = 0;
   const Value *groupedValue = nullptr, *summarisedValue = nullptr;
   std::string epsilon;
+  const Value *splitValue = nullptr; ///< whose parts are stored by one store
+  int64_t splitParts = 0;
+  std::vector<PartStore> partStores; ///< so far
 };
 
 } // namespace kiln

@@ -15,6 +15,9 @@ struct Coordinates {
   std::string row;
   /// Conditions under which the element exists.
   SmallVector<std::string, 2> guards;
+  /// Variables that hold which of its parts the last dim's element lies in, and its index in that part, if there are
+  /// such; the guards then tell parts apart.
+  std::string part, inPart;
   /// The expression for an element of another operand of rank 1 (positions, lengths), given its index.
   std::function<std::string(const Value &, StringRef index)> elementOf;
 

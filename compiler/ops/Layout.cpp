@@ -44,14 +44,18 @@ template <class Real> static Error evaluateSplitHeads(EvalArgs<Real> &args) {
 static void mapSplitHeads(const Op &op, Coordinates &at) {
   int64_t size = *op.result()->type.lastDim().asConstant();
   int64_t width = op.intAttribute("heads") * size, parts = op.intAttribute("parts"), part = op.intAttribute("part");
-  std::string col = at.last().str();
-  if (part > 0)
-    at.guards.push_back(col + " >= " + std::to_string(part * width));
-  if (part + 1 < parts)
-    at.guards.push_back(col + " < " + std::to_string((part + 1) * width));
-  std::string inPart = minus(col, part * width);
-  if (part > 0)
-    inPart = "(" + inPart + ")";
+  std::string col = at.last().str(), inPart = at.inPart;
+  if (!at.part.empty()) {
+    at.guards.push_back(at.part + " == " + std::to_string(part));
+  } else {
+    if (part > 0)
+      at.guards.push_back(col + " >= " + std::to_string(part * width));
+    if (part + 1 < parts)
+      at.guards.push_back(col + " < " + std::to_string((part + 1) * width));
+    inPart = minus(col, part * width);
+    if (part > 0)
+      inPart = "(" + inPart + ")";
+  }
   at.index = {at.index[0], inPart + " / " + std::to_string(size), at.index[1], inPart + " % " + std::to_string(size)};
   at.row.clear();
 }

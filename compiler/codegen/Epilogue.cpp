@@ -226,7 +226,7 @@ void EpilogueEmitter::emitLayout(const Op &op, const Place &from) {
       splitParts = op.intAttribute("parts");
       std::string width = std::to_string(*splitValue->type.lastDim().asConstant() / splitParts);
       std::string col = from.at.last().str();
-      addLine("const int part = " + col + " / " + width + ", column = " + col + " % " + width + ";");
+      addLine("const int part = " + col + " / " + width + ", column = " + col + " % " + width + ";", &op);
     }
   }
   // Loaded ahead, lengths would take a register for each vector of a thread, and few threads have a last row.
@@ -260,7 +260,7 @@ void EpilogueEmitter::storeIfYielded(const Value &value, const Place &place, con
   if (!place.at.part.empty()) {
     addLine("// " + names.line(*op), op);
     partStores.push_back({&memory, place.at.guards.front()});
-    return storeParts(place);
+    return storeParts(place, *op);
   }
   std::string text = "store(" + functor.pointer(memory, /*writes=*/true) + " + " + offset(place.at, memory.type) +
                      ", " + place.variable + ");";
@@ -300,8 +300,8 @@ bool EpilogueEmitter::storesAllParts(const Op &split) const {
          });
 }
 
-/// Emits the store of the parts, when the last of them has come.
-void EpilogueEmitter::storeParts(const Place &place) {
+/// Emits the store of the parts, when `last` has come, the op that makes the last of them.
+void EpilogueEmitter::storeParts(const Place &place, const Op &last) {
   if (partStores.size() < static_cast<size_t>(splitParts))
     return;
   auto choice = [&](function_ref<std::string(const Value &)> textOf) {
@@ -314,16 +314,15 @@ void EpilogueEmitter::storeParts(const Place &place) {
         text = store.condition + " ? " + own + " : " + text;
     return text;
   };
-  std::string type = cxxType(partStores.front().memory->type.dtype).str();
-  addLine(type + " *const to = " +
-          choice([&](const Value &memory) { return functor.pointer(memory, /*writes=*/true); }) + ";");
+  std::string pointers = choice([&](const Value &memory) { return functor.pointer(memory, /*writes=*/true); });
+  addLine(cxxType(partStores.front().memory->type.dtype) + " *const to = " + pointers + ";", &last);
   SmallVector<std::string, 4> extents(1);
   for (size_t i = 1; i < place.at.index.size(); ++i) {
     extents.push_back(choice([&](const Value &memory) { return functor.extent(memory.type.shape[i]); }));
     if (StringRef(extents[i]).contains("?")) // caches are longer than what is written
-      addLine("const int places = " + std::exchange(extents[i], "places") + ";");
+      addLine("const int places = " + std::exchange(extents[i], "places") + ";", &last);
   }
-  addLine("store(to + " + elementOffset(place.at, extents) + ", " + place.variable + ");");
+  addLine("store(to + " + elementOffset(place.at, extents) + ", " + place.variable + ");", &last);
 }
 
 std::string EpilogueEmitter::offset(const Coordinates &at, const Type &type) {

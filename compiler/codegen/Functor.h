@@ -184,7 +184,7 @@ private:
   void storeIfYielded(const Value &value, const Place &place, const Op *op);
   bool storesAllParts(const Op &split) const;
   const Value *storedPart(const Op &split) const;
-  void storeParts(const Place &place);
+  void storeParts(const Place &place, const Op &last);
   const Value *kernelResult(const Value &value) const;
   std::string operandText(const Value &operand, const Place &like);
   std::string selectedAddress(const Op &lastRow, const Coordinates &at);

@@ -204,8 +204,9 @@ class Pages(Report):
         self.assertEqual(len(lines["scaled"]), 2)
         # A comment without code marks an op that is computed together with a later one.
         ir, lines = self.code(page, "layernorm_matmul_bias_split_cache__f32__n96_k32")
-        self.assertTrue(all(line.startswith("//") for line in lines["k"]))
-        self.assertTrue(lines["kc"][-1].startswith("store(k_cache"))
+        for op in ("k", "kc"):
+            self.assertTrue(all(line.startswith("//") for line in lines[op]))
+        self.assertTrue(lines["vc"][-1].startswith("store(to + "))
 
 
 class KernelRecords(Report):

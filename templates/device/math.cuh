@@ -57,16 +57,14 @@ KILN_DEVICE float reciprocal(float x) { return 1.0f / x; }
 
 #endif
 
-/// 1 + e^(-2u) with u = sqrt(2/pi) (x + 0.044715 x^3), at most 2^60, so that the product of two is a number.
-KILN_DEVICE float geluDivisor(float x) {
+/// 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3). As 0.5 (1 + tanh(u)) = 1 / (1 + e^(-2u)), it
+/// takes one exponential and one division, and loses no digits where tanh(u) is close to -1.
+KILN_DEVICE float gelu_tanh(float x) {
   // The factors of -2 u, times log2(e).
   constexpr float kLinear = -2.3022082f, kCubic = -0.10294324f;
   const float exponent = x * fma(x * x, kCubic, kLinear);
-  return 1.0f + exp2(fmin(exponent, 60.0f));
+  return x * reciprocal(1.0f + exp2(exponent));
 }
-/// 0.5 x (1 + tanh(u)). As 0.5 (1 + tanh(u)) = 1 / (1 + e^(-2u)), it takes one exponential and one division, and loses
-/// no digits where tanh(u) is close to -1, until it is below 1e-17.
-KILN_DEVICE float gelu_tanh(float x) { return x * reciprocal(geluDivisor(x)); }
 
 /// 0.5 x (1 + erf(x / sqrt(2))).
 KILN_DEVICE float gelu_erf(float x) { return 0.5f * x * (1.0f + erf(x * 0.70710678f)); }
@@ -112,19 +110,8 @@ template <int V> KILN_DEVICE Vec<float, V> fmin(const Vec<float, V> &a, const Ve
 template <int V> KILN_DEVICE Vec<float, V> fmax(const Vec<float, V> &a, const Vec<float, V> &b) {
   return a.zip(b, [](float x, float y) { return fmax(x, y); });
 }
-/// Two neighbours share a division, which takes a multiprocessor as long as eight multiplications. So an element has
-/// the same bits in vectors of any even width.
 template <int V> KILN_DEVICE Vec<float, V> gelu_tanh(const Vec<float, V> &x) {
-  Vec<float, V> result;
-#pragma unroll
-  for (int i = 0; i + 1 < V; i += 2) {
-    const float a = geluDivisor(x[i]), b = geluDivisor(x[i + 1]), ofBoth = reciprocal(a * b);
-    result[i] = x[i] * (b * ofBoth);
-    result[i + 1] = x[i + 1] * (a * ofBoth);
-  }
-  if constexpr (V % 2 != 0)
-    result[V - 1] = gelu_tanh(x[V - 1]);
-  return result;
+  return x.map([](float e) { return gelu_tanh(e); });
 }
 template <int V> KILN_DEVICE Vec<float, V> gelu_erf(const Vec<float, V> &x) {
   return x.map([](float e) { return gelu_erf(e); });

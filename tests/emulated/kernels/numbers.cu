@@ -104,16 +104,6 @@ extern "C" __global__ void functions(const float *in, float *out) {
   }
 }
 
-template <int V> KILN_DEVICE void gelusOf(const float *in, float *out) {
-  for (int i = 0; i < 8; i += V)
-    store(out + i, gelu_tanh(load<V>(in + i)));
-}
-extern "C" __global__ void gelus(const float *in, float *out) {
-  gelusOf<2>(in, out);
-  gelusOf<4>(in, out + 8);
-  gelusOf<8>(in, out + 16);
-}
-
 extern "C" __global__ void infinities(float *out) {
   out[0] = infinity();
   out[1] = -infinity();

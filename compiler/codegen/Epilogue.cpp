@@ -2,6 +2,7 @@
 
 #include "ir/Verifier.h"
 #include "kernels/families/Families.h"
+#include "ops/Region.h"
 
 namespace kiln {
 
@@ -221,10 +222,9 @@ void EpilogueEmitter::emitLayout(const Op &op, const Place &from) {
   if (op.is(OpKind::splitHeads) && storesAllParts(op)) {
     place.at.part = "part";
     place.at.inPart = "column";
-    if (splitValue != op.operand(0)) {
-      splitValue = op.operand(0);
-      splitParts = op.intAttribute("parts");
-      std::string width = std::to_string(*splitValue->type.lastDim().asConstant() / splitParts);
+    if (!firstSplit) {
+      firstSplit = &op;
+      std::string width = std::to_string(*op.operand(0)->type.lastDim().asConstant() / op.intAttribute("parts"));
       std::string col = from.at.last().str();
       addLine("const int part = " + col + " / " + width + ", column = " + col + " % " + width + ";", &op);
     }
@@ -249,13 +249,17 @@ const Value *EpilogueEmitter::kernelResult(const Value &value) const {
   return it == yield->operands().end() ? nullptr : kernelOp.result(it - yield->operands().begin());
 }
 
+/// The tensor that a value is stored to: the new value of a state, to the state.
+static const Value &memoryOf(const Value &value) {
+  const Value *state = writtenState(value);
+  return state ? *state : value;
+}
+
 /// `op`: the op to name in a comment at the store; null if it has lines of its own.
 void EpilogueEmitter::storeIfYielded(const Value &value, const Place &place, const Op *op) {
   if (!kernelResult(value))
     return;
-  // The new value of a state is stored in the state.
-  const Op *producer = value.definingOp();
-  const Value &memory = producer && producer->has(Trait::WritesState) ? *producer->operand(0) : value;
+  const Value &memory = memoryOf(value);
   std::string comment = op ? " // " + names.line(*op) : "";
   if (!place.at.part.empty()) {
     addLine("// " + names.line(*op), op);
@@ -276,15 +280,16 @@ const Value *EpilogueEmitter::storedPart(const Op &split) const {
   if (!part.hasOneUse())
     return nullptr;
   const Op &user = *part.getUsers().front();
-  bool isCached = user.is(OpKind::cacheWrite) && !user.operandOrNull(2) && kernelResult(*user.result());
-  return kernelResult(part) ? &part : isCached ? user.operand(0) : nullptr;
+  const Value &stored = user.is(OpKind::cacheWrite) && !user.operandOrNull(2) ? *user.result() : part;
+  return kernelResult(stored) ? &memoryOf(stored) : nullptr;
 }
 
 /// Whether every part of the value that the op splits is stored, all in one type and at the same coordinates. Then one
 /// store to a tensor that is chosen does, and a thread with many elements takes no branches.
 bool EpilogueEmitter::storesAllParts(const Op &split) const {
   const Value &whole = *split.operand(0);
-  if (!kernelOp.region() || (splitValue && splitValue != &whole) || !places.find(&whole)->second.at.guards.empty())
+  if (!kernelOp.region() || (firstSplit && firstSplit->operand(0) != &whole) ||
+      !places.find(&whole)->second.at.guards.empty())
     return false;
   SmallVector<const Value *, 4> stored(split.intAttribute("parts"));
   for (const auto &op : kernelOp.region()->ops()) {
@@ -302,7 +307,7 @@ bool EpilogueEmitter::storesAllParts(const Op &split) const {
 
 /// Emits the store of the parts, when `last` has come, the op that makes the last of them.
 void EpilogueEmitter::storeParts(const Place &place, const Op &last) {
-  if (partStores.size() < static_cast<size_t>(splitParts))
+  if (partStores.size() < static_cast<size_t>(firstSplit->intAttribute("parts")))
     return;
   auto choice = [&](function_ref<std::string(const Value &)> textOf) {
     SmallVector<std::string, 4> texts;

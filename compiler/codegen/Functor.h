@@ -210,8 +210,7 @@ private:
   int64_t rowVectors = 0;
   const Value *groupedValue = nullptr, *summarisedValue = nullptr;
   std::string epsilon;
-  const Value *splitValue = nullptr; ///< whose parts are stored by one store
-  int64_t splitParts = 0;
+  const Op *firstSplit = nullptr;    ///< of a value whose parts are stored by one store
   std::vector<PartStore> partStores; ///< so far
 };
 

@@ -16,9 +16,6 @@ int64_t inboxBytes(const Op &op, int64_t blocks) {
   return blocks * static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(words + counts), 16));
 }
 
-/// Bytes of a barrier in shared memory.
-constexpr int64_t barrierBytes = 8;
-
 static bool isStatistic(const Op &op) {
   return op.is(OpKind::groupMean) || op.is(OpKind::groupSquares) || op.is(OpKind::rowMean) || op.is(OpKind::rowRstd);
 }

@@ -52,6 +52,8 @@ constexpr int64_t mostUnroll = 64;
 
 /// Bytes of shared memory that a kernel may declare on every target; the launch must ask for more than that.
 constexpr int64_t maxStaticShared = 48 * 1024;
+/// Bytes of a barrier in shared memory.
+constexpr int64_t barrierBytes = 8;
 
 /// How a kernel is launched; grid extents are formulas over dims. The generated kernel asserts that its template needs
 /// exactly this much shared memory.

@@ -17,7 +17,6 @@ constexpr int64_t leastStagesOfHalf = 4;
 /// Stages of a block that takes all it can. More hold more of the weight before the kernel in front has ended, but
 /// leave less room for the next kernel's: that is for trials to find out.
 constexpr int64_t usualStages = 8;
-constexpr int64_t sharedBarrierBytes = 8; ///< of one
 
 namespace {
 
@@ -49,7 +48,7 @@ struct WgmmaBlock {
   /// As the template lays it out: the stages and their barriers, the sums of other parts, and operands of rows.
   int64_t sharedBytes() const {
     int64_t ofParts = parts == 1 ? 0 : m * n / parts * (parts - 1) * 4 + 16;
-    int64_t bytes = stages * ((m + n) * stepBytes + 2 * sharedBarrierBytes) + teams * sharedBarrierBytes + ofParts;
+    int64_t bytes = stages * ((m + n) * stepBytes + 2 * barrierBytes) + teams * barrierBytes + ofParts;
     if (mails) // behind the sums of other parts, or a byte without any
       bytes = static_cast<int64_t>(llvm::alignTo(bytes + (parts == 1 ? 1 : 0), 16)) +
               std::max<int64_t>(6 * rowBytes, 16) + teams * (8 * m + 16) + 32;
@@ -125,7 +124,7 @@ static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, S
   // Without parts, steps of the next tile follow those of the last.
   auto most = std::max<int64_t>(block.parts == 1 ? usualStages : 2,
                                 static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), block.parts)));
-  int64_t room = bytes - block.sharedBytes(), ofStage = (roles.m + n) * stepBytes + 2 * sharedBarrierBytes;
+  int64_t room = bytes - block.sharedBytes(), ofStage = (roles.m + n) * stepBytes + 2 * barrierBytes;
   tile.insert_or_assign("stages", std::min({mostStages, most, room / ofStage}));
   if (block.cluster() > 2) {
     auto filled = static_cast<int64_t>(target.multiprocessors * target.times.wgmmaTiled.clusteredShare);

@@ -142,26 +142,41 @@ struct FlashRows {
     return rises;
   }
 
-  /// The first part of it: the exponents of weights are `shifts` below the scores. The older maximum is kept while
-  /// weights are at most 2^8 under it, so that scaling is rare after the first tiles.
+  /// The first part of it: the exponents of weights are `shifts` below the scores.
   template <int kTiles>
   KILN_DEVICE bool shift(const MmaSums (&scores)[kTiles], float scale, float (&factors)[2], float (&shifts)[2]) {
-    constexpr float kSlack = 8;
-    float ofTile[2];
+    return raise(largestOf(scores), scale, factors, shifts);
+  }
+
+  /// The largest scores that the thread has of its two rows.
+  struct Largest {
+    float ofRows[2];
+  };
+  template <int kTiles> KILN_DEVICE static Largest largestOf(const MmaSums (&scores)[kTiles]) {
+    Largest result = {{-infinity(), -infinity()}};
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      ofTile[half] = -infinity();
+    for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int n = 0; n < kTiles; ++n)
-        ofTile[half] = fmax(ofTile[half], fmax(scores[n].values[2 * half], scores[n].values[2 * half + 1]));
-    }
-    reduceRows<Max>(ofTile);
+        result.ofRows[half] =
+            fmax(result.ofRows[half], fmax(scores[n].values[2 * half], scores[n].values[2 * half + 1]));
+    return result;
+  }
+
+  /// Whether one of the thread's scores makes the reference of its row rise. It is kept while weights are at most 2^8
+  /// above 1, so that scaling is rare after the first tiles.
+  KILN_DEVICE bool rises(const Largest &scores, float scale) const {
+    return isHigher(scores, 0, scale) || isHigher(scores, 1, scale);
+  }
+  /// Raises the references of rows where the score of one of the four lanes makes them rise.
+  KILN_DEVICE bool raise(Largest scores, float scale, float (&factors)[2], float (&shifts)[2]) {
+    reduceRows<Max>(scores.ofRows);
     bool rises = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float &reference = largest[half];
-      const bool isHigher = ofTile[half] * scale > fma(reference, scale, kSlack);
-      const float raised = isHigher ? ofTile[half] : reference;
+      const bool isHigher = this->isHigher(scores, half, scale);
+      const float raised = isHigher ? scores.ofRows[half] : reference;
       shifts[half] = softmaxShift(raised) * scale;
       // Exactly 1 for a row that keeps its maximum: it is scaled when another row of the thread rises.
       factors[half] = isHigher ? exp2(fma(reference, scale, -shifts[half])) : 1.0f;
@@ -286,6 +301,11 @@ struct FlashRows {
   }
 
 private:
+  KILN_DEVICE bool isHigher(const Largest &scores, int half, float scale) const {
+    constexpr float kSlack = 8;
+    return scores.ofRows[half] * scale > fma(largest[half], scale, kSlack);
+  }
+
   /// Combines the values of the four lanes that share the rows. Both rows take one step after the other, since the
   /// compiler keeps the order of exchanges.
   template <class Combine> KILN_DEVICE static void reduceRows(float (&ofRows)[2]) {

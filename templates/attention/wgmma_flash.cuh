@@ -89,6 +89,7 @@ template <class Config, class T> struct WgmmaFlash {
   WarpgroupSums<Shape::kTilesOfKeys> scores;
   WarpgroupSums<Shape::kTilesOfDims> out = {};
   FlashRows rows;
+  float shifts[2] = {0, 0}; // of exponents below the scores, by the references
   FlashRows::Normalization normalization;
 
   KILN_DEVICE static int way() { return int(warpgroupIndex()) % Shape::kWays; }
@@ -165,8 +166,14 @@ template <class Config, class T> struct WgmmaFlash {
     if (step >= whole.end || step < whole.first)
       FlashRows::mask(scores.tiles, tile, warpQuery, firstKey + step * kKeys + wayKey());
     MmaSums exponents[Shape::kTilesOfKeys];
-    float factors[2], shifts[2];
-    const bool rises = any(rows.shift(scores.tiles, scale, factors, shifts));
+    float factors[2] = {1, 1};
+    // References seldom rise, and lanes need not exchange their largest scores to find that out.
+    const FlashRows::Largest largest = FlashRows::largestOf(scores.tiles);
+    const bool rises = any(rows.rises(largest, scale));
+    if (rises) {
+      rows.raise(largest, scale, factors, shifts);
+      rows.scaleSums(factors);
+    }
     FlashRows::takeExponents(exponents, scores.tiles, scale, shifts);
     pinRegisters(exponents); // keeps the compiler from delaying this until the products in flight have finished
     waitProducts<0>(out);
@@ -180,7 +187,6 @@ template <class Config, class T> struct WgmmaFlash {
       if (step < refillEnd)
         copies.refillKeys(at, step);
     }
-    rows.scaleSums(factors);
     takeWeights<0>(exponents);
     waitBarrier(shared.ofValues.full[at.stage], at.parity);
     if constexpr (kIsLast && Config::kPastKeys)
@@ -325,13 +331,13 @@ KILN_DEVICE void wgmmaFlash(int queries, int keys, const TensorMap &query, const
     maps.prefetch();
     Copies::initBarriers(shared);
   }
+  syncThreads(); // the others know the barriers
   waitForDependencies();
   const FlashTile<Config> tile = flashTile<Config>(queries, keys, position);
   const int firstKey = tile.firstKey(), steps = ceilDiv(tile.keyEnd - firstKey, Config::kTileKeys);
   const Copies copies = {shared, maps, tile.b * int(gridBlocksX()) + tile.h, firstKey, steps};
   if (Copies::areOfThisThread())
     copies.start(tile.firstQuery);
-  syncThreads(); // the others know the barriers
   if (Shape::kCopyWarps > 0 && threadIndex() >= u32(Shape::kThreads)) {
     if (Copies::areOfThisThread())
       copies.refillAll();

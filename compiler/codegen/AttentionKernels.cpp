@@ -182,6 +182,8 @@ Expected<KernelText> writeFlashKernel(const Op &op, const KernelChoice &choice) 
   const bool hasMaps = static_cast<bool>(choice.family->maps);
   if (hasMaps)
     kernel.constant("kPastKeys", canHavePastKeys(*region) ? "true" : "false");
+  if (auto ranges = choice.tile.find("ranges"); ranges != choice.tile.end())
+    kernel.constant("kRangeKeys", Twine(keysOfRange(op, ranges->second.asInt())));
   auto view = [&](const Value &value) { return hasMaps ? kernel.operand(value) : headView(call, value); };
   std::string element = hasMaps ? (", " + cxxType(region->k().type.dtype)).str() : "";
   std::string start = choice.family->body.str() + "<Config" + element + ">(",

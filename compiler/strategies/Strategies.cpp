@@ -194,7 +194,8 @@ std::vector<Strategy> attentionStrategies() {
        {{"tile_queries", "queries of a block, 64 a warpgroup", 64, 256},
         {"tile_keys", "keys of a step, 64 or 128", 64, 128},
         {"stages", "tiles of keys there or on their way", 2, 4},
-        {"ways", "warpgroups that share 64 queries, each a part of the keys of a step", 1, 2},
+        {"ranges", "ranges of the keys that have sums of their own", 1, 4},
+        {"ways", "2: two tiles of 64 queries share two warpgroups", 1, 2},
         {"roles", "1: all warps multiply; 2: one warp more copies", 1, 2}},
        {"precision=f32", "precision=tf32"}},
   };

@@ -83,19 +83,22 @@ template <class Config> struct FlashTile {
   KILN_DEVICE int firstVisible(int q) const {
     return kWindow > 0 ? max(0, position + firstQuery + q + 1 - kWindow) : 0;
   }
+  /// Another tile of the same head, of so many keys.
+  KILN_DEVICE FlashTile at(int index, int keys) const {
+    const int first = index * Config::kTileQueries, end = min(first + Config::kTileQueries, queries);
+    return {queries, b, h, first, position, Config::kCausal ? min(keys, position + end) : keys};
+  }
   /// The first tile of keys that one of its queries sees begins there.
   KILN_DEVICE int firstKey() const { return firstVisible(0) / Config::kTileKeys * Config::kTileKeys; }
 };
 
 /// The tile of this block of a grid (heads, batch, ceildiv(queries, kTileQueries)): those with the most keys first.
+/// With Config::kWays > 1, of one of as many blocks side by side.
 template <class Config, class Position>
 KILN_DEVICE FlashTile<Config> flashTile(int queries, int keys, const Position &position) {
-  const int b = int(blockIndexY()), h = int(blockIndexX());
+  const int b = int(blockIndexY()), h = int(blockIndexX()) / flashWays<Config>(0);
   const int firstQuery = int(gridBlocksZ() - 1 - blockIndexZ()) * Config::kTileQueries;
-  const int origin = position(b);
-  const int tileEnd = min(firstQuery + Config::kTileQueries, queries);
-  const int keyEnd = Config::kCausal ? min(keys, origin + tileEnd) : keys;
-  return {queries, b, h, firstQuery, origin, keyEnd};
+  return FlashTile<Config>{queries, b, h, 0, position(b), 0}.at(firstQuery / Config::kTileQueries, keys);
 }
 
 /// log2(e) · the factor of the scores.
@@ -218,12 +221,13 @@ struct FlashRows {
         }
   }
 
-  /// Adds the sums of the same rows over other keys. The outputs of both count with these factors.
+  /// Adds the sums of the same rows over other keys. The outputs of both count with these factors. `more` without keys
+  /// changes nothing.
   KILN_DEVICE void merge(const FlashRows &more, float scale, float (&own)[2], float (&theirs)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float reference = fmax(largest[half], more.largest[half]), shift = softmaxShift(reference) * scale;
-      own[half] = exp2(fma(largest[half], scale, -shift));
+      own[half] = largest[half] == reference ? 1.0f : exp2(fma(largest[half], scale, -shift));
       theirs[half] = exp2(fma(more.largest[half], scale, -shift));
       largest[half] = reference;
       sums[half] = fma(more.sums[half], theirs[half], sums[half] * own[half]);

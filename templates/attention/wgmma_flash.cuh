@@ -18,9 +18,13 @@
 // products have read it arrives at `empty`. A warpgroup whose queries see fewer tiles than others passes the rest of
 // them on unread.
 //
-// Ways: with few blocks, the steps of the longest one are what takes the time. So kWays warpgroups may share a tile of
-// queries, each an equal part of every tile of keys, with a softmax of its own. In the end the first one merges them
-// (as flash decoding does), in order.
+// Ranges: each range of kRangeKeys keys has a softmax and sums of its own, which are added in order, as flash decoding
+// does. With one way, a warpgroup adds one range after the other, and keeps the sums of those before in shared memory.
+//
+// Ways: with few blocks, the steps of the longest one are what takes the time. With two ways, clusters of two blocks
+// have two tiles of queries, and all blocks as many steps (WgmmaFlashTasks): 8 and 9 of a prompt of 1024 tokens. The
+// second block sends the sums of its range to the first one's shared memory (st.async, whose bytes a barrier counts).
+// The bits are those of one way.
 //
 // Positions and visibility are those of mma_flash.cuh. Tiles that no query of the block sees are skipped, those that no
 // query of a warpgroup sees by that warpgroup. Sums and products are in a fixed order.
@@ -30,24 +34,27 @@
 // that a query sees and the end, in which anything may be: their weights are 0, and the threads put zeros in place of
 // their values, in the last tile.
 //
-// Launch: grid (heads, batch, ceildiv(queries, kTileQueries)), block 2 · kTileQueries · kWays + 32 · (kRoles - 1);
-// the blocks with the most keys first.
+// Launch: grid (heads · kWays, batch, ceildiv(queries, kTileQueries · kWays)), clusters of kWays; block 2 ·
+// kTileQueries
+// + 32 · (kRoles - 1); the blocks with the most keys first.
 //
-// Shared memory, all of it dynamic: 128 · ceildiv(kHeadSize, 64) · (kTileQueries + 2 · kStages · kTileKeys) bytes, in
-// the layout that tensor_flash.cuh documents, and 32 · kStages + 8 for barriers, rounded up to 1024; or kShared bytes,
-// if these are more.
+// Shared memory, all of it dynamic: 128 · ceildiv(kHeadSize, 64) · (kTileQueries · kWays + 2 · kStages · kTileKeys)
+// bytes, in the layout that tensor_flash.cuh documents; with ranges (4 · kHeadSize + 32) · kTileQueries for one of
+// them; and barriers, rounded up to 1024; or kShared bytes, if these are more.
 //
 // Config:
 //   kHeadSize       a multiple of 16, up to 128
 //   kTileQueries    a multiple of 64
-//   kTileKeys       of all ways; a way has 64 or 128
-//   kWays           1 or 2
-//   kRoles          1: all warps multiply; 2, with one way: another one copies
+//   kTileKeys       of a step: 64 or 128
+//   kRanges         ranges of keys at most
+//   kRangeKeys      of each range but the last one, a multiple of kTileKeys; 0 with one range
+//   kWays           1; or 2, with two ranges and tiles of 64 queries
+//   kRoles          1: all warps multiply; 2: another one copies
 //   kStages         2 or more
 //   kShared         bytes that the block takes at least, so that no more blocks share a multiprocessor than should
 //   kCausal         keys after the query are invisible
 //   kPastKeys       the tensors of keys and values have rows behind the keys of a call
-//   kWindow         optional; 0 = none
+//   kWindow         optional; 0 = none, as it must be with ranges
 //
 // Position, Score, Epilogue: see mma_flash.cuh
 //
@@ -59,6 +66,7 @@
 #include "attention/wgmma_flash_shape.cuh"
 #include "device/barrier.cuh"
 #include "device/block.cuh"
+#include "device/cluster.cuh"
 #include "device/grid.cuh"
 #include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
@@ -68,7 +76,7 @@
 
 namespace kiln {
 
-/// The work of one thread on its block's tile of queries.
+/// The work of one thread on a tile of queries.
 template <class Config, class T> struct WgmmaFlash {
   using Shape = WgmmaFlashShape<Config>;
   using Ring = RingPlace<Shape::kStages>;
@@ -76,13 +84,22 @@ template <class Config, class T> struct WgmmaFlash {
   /// The tensor cores multiply the weights of one part of a tile's keys while the warp computes those of the other.
   static constexpr int kParts = 2, kPartSteps = Shape::kKeySteps / kParts, kPartTiles = Shape::kTilesOfKeys / kParts;
 
-  WgmmaFlashStorage<Config> &shared;
+  /// Where the block is in its rings.
+  struct Progress {
+    int step;        // of the block
+    Ring before, at; // of the last step and the next one
+    u32 clears;      // of values past the last key
+  };
+
   const WgmmaFlashCopies<Config> &copies;
-  const float scale; // factor of scores, before the power of two
-  const FlashTile<Config> tile;
-  const int firstKey = copies.firstKey, steps = copies.steps;
+  const WgmmaFlashTask<Config> task;
+  const int queriesOf; // the tile of queries in shared memory
+  const float scale;   // factor of scores, before the power of two
+  WgmmaFlashStorage<Config> &shared = copies.shared;
+  const FlashTile<Config> tile = task.tile;
+  const int firstKey = task.firstKey, steps = task.steps();
   /// The first query of the warpgroup, and of the warp, in the tile.
-  const int warpgroupQuery = int(warpgroupIndex()) / Shape::kWays * Shape::kWarpgroupQueries;
+  const int warpgroupQuery = int(warpgroupIndex()) * Shape::kWarpgroupQueries;
   const int warpQuery = warpgroupQuery + int(warpIndex()) % 4 * Shape::kWarpQueries;
 
   MmaA weights[kParts][kPartSteps];
@@ -91,10 +108,6 @@ template <class Config, class T> struct WgmmaFlash {
   FlashRows rows;
   float shifts[2] = {0, 0}; // of exponents below the scores, by the references
   FlashRows::Normalization normalization;
-
-  KILN_DEVICE static int way() { return int(warpgroupIndex()) % Shape::kWays; }
-  /// The first key of the way in a tile of keys.
-  KILN_DEVICE static int wayKey() { return way() * Shape::kWayKeys; }
 
   /// This warp no longer reads the stage.
   KILN_DEVICE static void release(SharedBarrier &empty) {
@@ -108,8 +121,8 @@ template <class Config, class T> struct WgmmaFlash {
   KILN_DEVICE void startScores(Ring at) {
     waitBarrier(shared.ofKeys.full[at.stage], at.parity);
     fenceProducts(scores);
-    const SharedOperand queries(SharedAddress(shared.queries) + u32(warpgroupQuery) * kSwizzledRowBytes),
-        keys(SharedAddress(shared.keys[at.stage]) + u32(wayKey()) * kSwizzledRowBytes);
+    const SharedOperand queries(SharedAddress(shared.queries[queriesOf]) + u32(warpgroupQuery) * kSwizzledRowBytes),
+        keys(SharedAddress(shared.keys[at.stage]));
 #pragma unroll
     for (int i = 0; i < Shape::kDepthSteps; ++i)
       startSharedProduct<T>(scores, queries + u32(i / 4 * Shape::kQueries) * kSwizzledRowBytes,
@@ -124,7 +137,7 @@ template <class Config, class T> struct WgmmaFlash {
       fenceProducts(out, weights[kPart]);
     else
       fenceProducts(weights[kPart]);
-    const SharedAddress values = SharedAddress(shared.values[at.stage]) + u32(wayKey()) * kSwizzledRowBytes;
+    const SharedAddress values(shared.values[at.stage]);
 #pragma unroll
     for (int i = 0; i < kPartSteps; ++i) {
       const u32 row = u32(kPart * kPartSteps + i) * 16;
@@ -147,9 +160,8 @@ template <class Config, class T> struct WgmmaFlash {
     int first, end;
   };
   KILN_DEVICE Steps wholeSteps() const {
-    const int first = tile.firstVisible(warpQuery + Shape::kWarpQueries - 1) - firstKey - wayKey();
-    const int keys = tile.visibleEnd(warpQuery) - firstKey - wayKey();
-    return {ceilDiv(max(first, 0), kKeys), (keys + kKeys - Shape::kWayKeys) / kKeys};
+    const int first = tile.firstVisible(warpQuery + Shape::kWarpQueries - 1) - firstKey;
+    return {ceilDiv(max(first, 0), kKeys), (tile.visibleEnd(warpQuery) - firstKey) / kKeys};
   }
 
   /// Turns exponents of a part of the keys into weights.
@@ -160,11 +172,13 @@ template <class Config, class T> struct WgmmaFlash {
       weights[kPart][i] = FlashRows::rounded<T>(exponents, kPart * kPartSteps + i);
   }
 
-  /// Turns the scores of a step into weights and starts to multiply the values, while the products for the next scores
-  /// run; kIsLast: there are none. `before` is the place of the step before.
-  template <bool kIsLast> KILN_DEVICE void attend(int step, Ring before, Ring at, Steps whole, int refillEnd) {
+  /// Turns the scores of a step of the task into weights and starts to multiply the values, while the products for the
+  /// next scores run; kIsLast: there are none. `first` is the range's first step.
+  template <bool kIsLast>
+  KILN_DEVICE void attend(int step, int first, Progress &progress, Steps whole, int refillEnd) {
+    const Ring at = progress.at, before = progress.before;
     if (step >= whole.end || step < whole.first)
-      FlashRows::mask(scores.tiles, tile, warpQuery, firstKey + step * kKeys + wayKey());
+      FlashRows::mask(scores.tiles, tile, warpQuery, firstKey + step * kKeys);
     MmaSums exponents[Shape::kTilesOfKeys];
     float factors[2] = {1, 1};
     // References seldom rise, and lanes need not exchange their largest scores to find that out.
@@ -178,38 +192,43 @@ template <class Config, class T> struct WgmmaFlash {
     pinRegisters(exponents); // keeps the compiler from delaying this until the products in flight have finished
     waitProducts<0>(out);
     receive(out);
-    if (step > 0)
+    if (step > first)
       release(shared.ofValues.empty[before.stage]);
-    if (rises && step > 0)
+    if (rises && step > first)
       FlashRows::scaleOutput(out.tiles, factors);
     if constexpr (!kIsLast) {
       startScores(at.next());
-      if (step < refillEnd)
-        copies.refillKeys(at, step);
+      if (Shape::kCopyWarps == 0 && progress.step < refillEnd)
+        copies.refillKeys(at, progress.step);
     }
     takeWeights<0>(exponents);
     waitBarrier(shared.ofValues.full[at.stage], at.parity);
     if constexpr (kIsLast && Config::kPastKeys)
       if (step + 1 == steps)
-        clearPastKeys(at);
+        clearPastKeys(progress);
     startOutput<0>(at);
     takeWeights<1>(exponents);
     startOutput<1>(at);
     commitProducts();
+    if constexpr (Shape::kCopyWarps == 0 && (!kIsLast || Shape::kWays > 1))
+      if (progress.step > 0 && progress.step - 1 < refillEnd)
+        copies.refillValues(before, progress.step - 1);
     if constexpr (!kIsLast) {
-      if (step > 0 && step - 1 < refillEnd)
-        copies.refillValues(before, step - 1);
       waitProducts<1>(scores);
       receive(scores);
       release(shared.ofKeys.empty[at.next().stage]);
     }
+    ++progress.step;
+    progress.before = at;
+    progress.at.advance();
   }
 
   /// Zeros for the values past the last key, for the warpgroups that multiply the last tile. The last warpgroup stores
   /// them.
-  KILN_DEVICE void clearPastKeys(Ring at) const {
+  KILN_DEVICE void clearPastKeys(Progress &progress) const {
+    const Ring at = progress.at;
     constexpr int kRowsAtOnce = int(kWarpgroupSize / kRowChunks);
-    const int keys = tile.keyEnd - firstKey - (steps - 1) * kKeys;
+    const int keys = max(min(task.keyEnd, tile.keyEnd) - firstKey - (steps - 1) * kKeys, 0);
     if (keys == kKeys)
       return;
     if (copies.isLastWarpgroup()) {
@@ -227,7 +246,7 @@ template <class Config, class T> struct WgmmaFlash {
     if constexpr (Shape::kSyncThreadsMeets) {
       syncThreads();
     } else {
-      waitBarrier(shared.cleared, 0);
+      waitBarrier(shared.cleared, progress.clears++ & 1);
       syncWarp(); // for the emulator, to which the barrier orders warps, not the lanes of one
     }
   }
@@ -242,75 +261,117 @@ template <class Config, class T> struct WgmmaFlash {
     }
   }
 
-  /// All tiles of keys.
-  KILN_DEVICE void run() {
-    waitBarrier(shared.queriesFull, 0);
+  /// All tiles of keys of the task. kRanges: they may be of several ranges.
+  template <bool kRanges> KILN_DEVICE void run(Progress &progress) {
+    waitBarrier(shared.queriesFull[queriesOf], 0);
     const int end = tile.visibleEnd(warpgroupQuery + Shape::kWarpgroupQueries - 1);
     // The first one is masked if it has no key.
-    const int ownSteps = min(max(1, ceilDiv(end - firstKey - wayKey(), kKeys)), steps);
+    const int ownSteps = min(max(1, ceilDiv(end - firstKey, kKeys)), steps);
     const Steps whole = wholeSteps();
     const int refillEnd = copies.refillEnd();
-    Ring before = {0, 0}, at = {0, 0};
-    startScores(at);
+    startScores(progress.at);
     waitProducts<0>(scores);
     receive(scores);
-    release(shared.ofKeys.empty[at.stage]);
+    release(shared.ofKeys.empty[progress.at.stage]);
+    int step = 0, first = 0;
+    if constexpr (kRanges) {
+      while (step < ownSteps - 1) {
+        const int end = min(first + Shape::kRangeSteps, ownSteps - 1);
 #pragma unroll 1
-    for (int i = 0; i < ownSteps - 1; ++i) {
-      attend<false>(i, before, at, whole, refillEnd);
-      before = at;
-      at.advance();
+        for (; step < end; ++step)
+          attend<false>(step, first, progress, whole, refillEnd);
+        if (step == first + Shape::kRangeSteps) {
+          keepRange(first, progress);
+          first = step;
+        }
+      }
+    } else {
+#pragma unroll 1
+      for (; step < ownSteps - 1; ++step)
+        attend<false>(step, first, progress, whole, refillEnd);
     }
-    attend<true>(ownSteps - 1, before, at, whole, refillEnd);
-    if constexpr (Shape::kWays == 1)
-      normalization = rows.normalization(); // while the last products run
+    attend<true>(step, first, progress, whole, refillEnd);
+    normalization = rows.normalization(); // while the last products run
     waitProducts<0>(out);
     receive(out);
-    if constexpr (Shape::kWarpgroups > 1) {
-      release(shared.ofValues.empty[at.stage]);
-      skip(ownSteps, at.next());
-    }
+    if constexpr (Shape::kWarpgroups > 1 || Shape::kWays > 1)
+      release(shared.ofValues.empty[progress.before.stage]);
+    if constexpr (Shape::kWarpgroups > 1)
+      skip(ownSteps, progress.at);
+    if constexpr (Shape::kCopyWarps == 0 && Shape::kWays > 1)
+      if (progress.step - 1 < refillEnd)
+        copies.refillKeys(progress.before, progress.step - 1); // for the next task
+    if constexpr (kRanges)
+      if (first > 0)
+        addOther</*kIsEarlier=*/true>();
   }
 
-  /// Adds the sums of the other ways to those of the first one.
-  KILN_DEVICE void mergeWays() {
-    auto &others = shared.ways();
-    const int thread = warpgroupQuery * 2 + int(threadIndex() % kWarpgroupSize);
-    syncThreads();
-    if (way() > 0) {
+  //===--- ranges
+
+  /// Between two ranges: adds the one that begins at `first` to those before it, in shared memory.
+  KILN_DEVICE void keepRange(int first, const Progress &progress) {
+    waitProducts<0>(out);
+    receive(out);
+    release(shared.ofValues.empty[progress.before.stage]);
+    if (first > 0)
+      addOther</*kIsEarlier=*/true>();
+    eachOf(shared.other.range,
+           [](float(&place)[4], const Vec<float, 4> &values) { storeShared(static_cast<float *>(place), values); });
+    rows = {};
+    shifts[0] = shifts[1] = 0;
+    out = {};
+  }
+
+  /// Passes the places of the thread's sums in a range, and the sums.
+  template <class Put> KILN_DEVICE void eachOf(WgmmaFlashRange<Shape> &range, Put &&put) const {
+    const u32 thread = threadIndex();
 #pragma unroll
-      for (int i = 0; i < Shape::kTilesOfDims * 4; ++i)
-        others.out[way() - 1][i][thread] = out.tiles[i / 4].values[i % 4];
+    for (int i = 0; i < Shape::kTilesOfDims; ++i) {
+      const float(&from)[4] = out.tiles[i].values;
+      put(range.out[i][thread], Vec<float, 4>{from[0], from[1], from[2], from[3]});
+    }
+    put(range.rows[thread], Vec<float, 4>{rows.largest[0], rows.largest[1], rows.sums[0], rows.sums[1]});
+  }
+
+  /// Adds the sums of the range in shared memory, an earlier one or a later one. Both round alike.
+  template <bool kIsEarlier> KILN_DEVICE void addOther() {
+    const WgmmaFlashRange<Shape> &range = shared.other.range;
+    const u32 thread = threadIndex();
+    const Vec<float, 4> ofRows = load<4>(range.rows[thread]);
+    const FlashRows other = {{ofRows[0], ofRows[1]}, {ofRows[2], ofRows[3]}}, later = kIsEarlier ? rows : other;
+    if (kIsEarlier)
+      rows = other;
+    float ofEarlier[2], ofLater[2];
+    rows.merge(later, scale, ofEarlier, ofLater);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        others.largest[way() - 1][half][thread] = rows.largest[half];
-        others.sums[way() - 1][half][thread] = rows.sums[half];
+    for (int i = 0; i < Shape::kTilesOfDims; ++i) {
+      const Vec<float, 4> others = load<4>(range.out[i][thread]);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        float &own = out.tiles[i].values[e];
+        own = kIsEarlier ? fma(own, ofLater[e / 2], others[e] * ofEarlier[e / 2])
+                         : fma(others[e], ofLater[e / 2], own * ofEarlier[e / 2]);
       }
     }
-    syncThreads();
-    if (way() > 0)
-      return;
-#pragma unroll
-    for (int other = 0; other < Shape::kWays - 1; ++other) {
-      const FlashRows more = {{others.largest[other][0][thread], others.largest[other][1][thread]},
-                              {others.sums[other][0][thread], others.sums[other][1][thread]}};
-      float own[2], theirs[2];
-      rows.merge(more, scale, own, theirs);
-#pragma unroll
-      for (int i = 0; i < Shape::kTilesOfDims * 4; ++i) {
-        float &value = out.tiles[i / 4].values[i % 4];
-        value = fma(others.out[other][i][thread], theirs[i % 4 / 2], value * own[i % 4 / 2]);
-      }
-    }
+    normalization = rows.normalization();
+  }
+
+  /// The second block's range goes to the first one, which adds it.
+  KILN_DEVICE void handOver() const {
+    const auto handedOver = inBlock(&shared.other.handedOver, 0);
+    eachOf(shared.other.range, [&](float(&place)[4], const Vec<float, 4> &values) {
+      storeAsync(inBlock(static_cast<float *>(place), 0), values, handedOver);
+    });
+  }
+  KILN_DEVICE static void expectRange(WgmmaFlashStorage<Config> &shared) {
+    arriveExpecting(shared.other.handedOver, u32(sizeof(WgmmaFlashRange<Shape>)));
+  }
+  KILN_DEVICE void addHandedOver() {
+    waitClusterBarrier(shared.other.handedOver, 0);
+    addOther</*kIsEarlier=*/false>();
   }
 
   template <class Epilogue> KILN_DEVICE void finish(const Epilogue &epilogue) {
-    if constexpr (Shape::kWays > 1) {
-      mergeWays();
-      if (way() > 0)
-        return;
-      normalization = rows.normalization();
-    }
     if constexpr (Shape::kTilesOfDims % 4 == 0)
       FlashRows::finishWide(out.tiles, normalization, tile, warpQuery, epilogue);
     else
@@ -326,26 +387,47 @@ KILN_DEVICE void wgmmaFlash(int queries, int keys, const TensorMap &query, const
   const WgmmaFlashMaps maps = {query, key, value};
   using Copies = WgmmaFlashCopies<Config>;
   using Shape = WgmmaFlashShape<Config>;
+  using Flash = WgmmaFlash<Config, T>;
+  const int rank = Shape::kWays > 1 ? int(clusterRank()) : 0;
   allowDependents();
   if (Copies::areOfThisThread()) {
     maps.prefetch();
     Copies::initBarriers(shared);
+    if constexpr (Shape::kWays > 1)
+      if (rank == 0)
+        Flash::expectRange(shared);
   }
-  syncThreads(); // the others know the barriers
+  // The others know the barriers, also those of the other block.
+  if constexpr (Shape::kWays > 1) {
+    syncWarp();
+    arriveClusterAtStart();
+    waitCluster();
+  } else {
+    syncThreads();
+  }
   waitForDependencies();
-  const FlashTile<Config> tile = flashTile<Config>(queries, keys, position);
-  const int firstKey = tile.firstKey(), steps = ceilDiv(tile.keyEnd - firstKey, Config::kTileKeys);
-  const Copies copies = {shared, maps, tile.b * int(gridBlocksX()) + tile.h, firstKey, steps};
+  const Copies copies = {shared, maps, WgmmaFlashTasks<Config>::of(queries, keys, position, rank)};
   if (Copies::areOfThisThread())
-    copies.start(tile.firstQuery);
+    copies.start();
   if (Shape::kCopyWarps > 0 && threadIndex() >= u32(Shape::kThreads)) {
     if (Copies::areOfThisThread())
       copies.refillAll();
     return;
   }
-  WgmmaFlash<Config, T> thread{shared, copies, flashScale<Score>(), tile};
-  thread.run();
-  thread.finish(epilogue);
+  typename Flash::Progress progress = {};
+  Flash later{copies, copies.tasks.tasks[0], 0, flashScale<Score>()};
+  later.template run<(Config::kRanges > 1 && Shape::kWays == 1)>(progress);
+  if constexpr (Shape::kWays > 1) {
+    if (rank > 0) {
+      later.handOver();
+      Flash earlier{copies, copies.tasks.tasks[1], 1, flashScale<Score>()};
+      earlier.template run<true>(progress);
+      earlier.finish(epilogue);
+      return;
+    }
+    later.addHandedOver();
+  }
+  later.finish(epilogue);
 }
 
 } // namespace kiln

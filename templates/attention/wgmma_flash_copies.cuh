@@ -33,14 +33,14 @@ template <class Config> struct WgmmaFlashCopies {
   using Ring = RingPlace<Shape::kStages>;
 
   WgmmaFlashStorage<Config> &shared;
-  const WgmmaFlashMaps &maps;
-  const int head;     // of those of all sequences
-  const int firstKey; // of the first tile
-  const int steps;    // tiles of keys
+  const WgmmaFlashMaps maps;
+  const WgmmaFlashTasks<Config> tasks;
+  const int steps = tasks.steps(); // tiles of keys
 
   /// Of the block; one thread calls it.
   KILN_DEVICE static void initBarriers(WgmmaFlashStorage<Config> &shared) {
-    initBarrier(shared.queriesFull, 1);
+    for (SharedBarrier &full : shared.queriesFull)
+      initBarrier(full, 1);
     if (!Shape::kSyncThreadsMeets && Config::kPastKeys)
       initBarrier(shared.cleared, kWarpgroupSize);
     for (int i = 0; i < Shape::kStages; ++i) {
@@ -49,11 +49,13 @@ template <class Config> struct WgmmaFlashCopies {
       initBarrier(shared.ofValues.full[i], 1);
       initBarrier(shared.ofValues.empty[i], Shape::kWarps);
     }
+    if constexpr (Shape::kWays > 1)
+      initBarrier(shared.other.handedOver, 1);
     fenceBarriers();
   }
 
   /// The first thread of those that have all tiles of keys. It copies, or else a warp of its own does.
-  static constexpr u32 kLastThread = u32(Shape::kWarpgroups - Shape::kWays) * kWarpgroupSize;
+  static constexpr u32 kLastThread = u32(Shape::kWarpgroups - 1) * kWarpgroupSize;
   static constexpr u32 kThread = Shape::kCopyWarps > 0 ? u32(Shape::kThreads) : kLastThread;
   KILN_DEVICE static bool areOfThisThread() { return threadIndex() == kThread; }
   KILN_DEVICE static bool isLastWarpgroup() { return threadIndex() / kWarpgroupSize == kLastThread / kWarpgroupSize; }
@@ -61,8 +63,11 @@ template <class Config> struct WgmmaFlashCopies {
   KILN_DEVICE int refillEnd() const { return Shape::kCopyWarps == 0 && areOfThisThread() ? steps - Shape::kStages : 0; }
 
   /// The queries, and as many steps as there are stages.
-  KILN_DEVICE void start(int firstQuery) const {
-    copyTile<Shape::kQueries>(shared.queries, maps.query, firstQuery, shared.queriesFull);
+  KILN_DEVICE void start() const {
+#pragma unroll
+    for (int i = 0; i < Shape::kWays; ++i)
+      if (i == 0 || tasks.tasks[i].steps() > 0)
+        copyTile<Shape::kQueries>(shared.queries[i], maps.query, tasks.tasks[i].tile.firstQuery, shared.queriesFull[i]);
     for (int step = 0; step < min(steps, Shape::kStages); ++step) {
       copyKeys(u32(step), step);
       copyValues(u32(step), step);
@@ -90,16 +95,17 @@ template <class Config> struct WgmmaFlashCopies {
 
 private:
   KILN_DEVICE void copyKeys(u32 stage, int step) const {
-    copyTile<Shape::kKeys>(shared.keys[stage], maps.key, firstKey + step * Shape::kKeys, shared.ofKeys.full[stage]);
+    copyTile<Shape::kKeys>(shared.keys[stage], maps.key, tasks.key(step), shared.ofKeys.full[stage]);
   }
   KILN_DEVICE void copyValues(u32 stage, int step) const {
-    copyTile<Shape::kKeys>(shared.values[stage], maps.value, firstKey + step * Shape::kKeys,
-                           shared.ofValues.full[stage]);
+    copyTile<Shape::kKeys>(shared.values[stage], maps.value, tasks.key(step), shared.ofValues.full[stage]);
   }
 
   template <int kRows>
   KILN_DEVICE void copyTile(const void *to, const TensorMap &from, int row, SharedBarrier &full) const {
     using Tile = HeadTile<Shape::kHeadSize>;
+    const FlashTile<Config> &tile = tasks.tasks[0].tile;
+    const int head = tile.b * int(gridBlocksX()) / Shape::kWays + tile.h; // of those of all sequences
     arriveExpecting(full, Tile::bytes(kRows));
 #pragma unroll
     for (int slab = 0; slab < Tile::kSlabs; ++slab)

@@ -186,6 +186,14 @@ AttentionProblem attentionProblem(const Op &op) {
           *q.lastDim().asConstant(), dtypeSize(k.dtype), window ? window->asInt() : 0};
 }
 
+int64_t keysOfRange(const Op &op, int64_t ranges) {
+  constexpr int64_t wholeSteps = 128; // of every template
+  if (ranges <= 1)
+    return 0;
+  const int64_t most = valueAt(attentionProblem(op).keys, upperBounds(op));
+  return static_cast<int64_t>(llvm::alignTo(llvm::divideCeil(most, ranges), wholeSteps));
+}
+
 double visibleKeys(const AttentionProblem &problem, double queries) {
   double half = queries / 2;
   return problem.window ? std::min(half, static_cast<double>(problem.window)) : half;

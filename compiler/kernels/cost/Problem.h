@@ -31,6 +31,10 @@ struct AttentionProblem {
   int64_t window = 0; ///< the most keys that a query sees; 0: all
 };
 
+/// The keys of each of so many ranges of them with sums of their own, but of the last one, which has the rest; 0: there
+/// is one range. Always the same for a model, whatever the call has.
+int64_t keysOfRange(const Op &op, int64_t ranges);
+
 /// The upper bound of the number of keys that one of `queries` queries sees on average.
 double visibleKeys(const AttentionProblem &problem, double queries);
 

@@ -110,7 +110,8 @@ struct KernelTimes {
     double busy = 0;    ///< time that a step occupies the multiprocessor, as a multiple of its products' time
     double beside = 0;  ///< time that each other warpgroup adds to a step, as a multiple of its products' time
     double loadRate = 0; ///< bytes of keys and values per second that a multiprocessor loads
-    double merge = 0;    ///< cycles in which a block adds the sums of its ways
+    double range = 0;    ///< cycles in which a block adds one more range of keys
+    double handOver = 0; ///< cycles of a block of two ways between its two tiles, or for the other's range
     double fill = 0;     ///< each element that is loaded before the first step
     double ends = 0;     ///< start and end of a launch
   } wgmmaFlash;          ///< attention_wgmma

@@ -125,7 +125,8 @@ static void readAttentionTimes(Numbers &root, KernelTimes &times) {
                       .busy = wgmma("busy"),
                       .beside = wgmma("beside"),
                       .loadRate = wgmma("load_gb_s", giga),
-                      .merge = wgmma("merge_cycles"),
+                      .range = wgmma("range_cycles"),
+                      .handOver = wgmma("hand_over_cycles"),
                       .fill = wgmma("fill_ps", pico),
                       .ends = wgmma("ends_us", micro)};
   for (Numbers *table : {&split, &mma, &wgmma})

@@ -27,6 +27,9 @@ std::vector<ChoiceBound> boundsOfPromptClass(const Op &op, int64_t mostTokens) {
   const int64_t most = valueAt(rowsOf(op), boundsForRows(op, INT64_MAX, mostTokens));
   const int64_t tokens = mostTokens == tokensOfRows(op)->max ? 0 : mostTokens;
   std::vector<ChoiceBound> bounds;
+  // Two blocks that share the ranges of keys gain nothing where a prompt has one range, of half as many.
+  if (mostTokens > promptClasses.back() && anchor(op)->is(OpKind::qk))
+    bounds.push_back({mostTokens / 2, tokens});
   for (int64_t sequences : sequencesOf(mostTokens))
     if (sequences * mostTokens < most)
       bounds.push_back({sequences * mostTokens, tokens});

@@ -13,9 +13,11 @@ protected:
       GTEST_SKIP() << "expected a GPU with wgmma, sm_90a, got one of " << target();
   }
 
-  int sharedBytes() const {
-    const int stages = kernel["kStages"], rows = kernel["kTileQueries"] + 2 * stages * kernel["kTileKeys"];
-    return (128 * ((headSize + 63) / 64) * rows + 8 * (2 + 4 * stages) + 1023) / 1024 * 1024;
+  static int sharedBytes(const Variant &kernel, int headSize) {
+    const int stages = kernel["kStages"], ways = kernel["kWays"], tileQueries = kernel["kTileQueries"];
+    const int rows = tileQueries * ways + 2 * stages * kernel["kTileKeys"];
+    const int kept = kernel["kRangeKeys"] == 0 ? 0 : tileQueries * (4 * headSize + 32) + 8;
+    return (128 * ((headSize + 63) / 64) * rows + kept + 8 * (4 * stages + ways + 1) + 1023) / 1024 * 1024;
   }
 
   /// The first `tokens` of `most` rows of every head.
@@ -42,14 +44,22 @@ protected:
     return mapped(cache, tokens, capacity, kernel["kTileKeys"]);
   }
 
-  /// With maps of so many rows of the cache.
-  void expectSoftmaxAttention(const Variant &variant, int rows) {
+  /// What a variant of the kernel gives, with maps of so many rows of the cache.
+  TestArray attended(const Variant &variant, int rows) {
     TestArray sums = output(DType::F32, out.size);
+    const int ways = variant["kWays"];
+    cluster = static_cast<uint32_t>(ways);
     run(variant,
-        {static_cast<uint32_t>(heads), static_cast<uint32_t>(batch), ceilDivide(queries, kernel["kTileQueries"])},
-        2 * kernel["kTileQueries"] * kernel["kWays"] + 32 * (kernel["kRoles"] - 1), sharedBytes(), {sums},
+        {static_cast<uint32_t>(heads * ways), static_cast<uint32_t>(batch),
+         ceilDivide(queries, kernel["kTileQueries"] * ways)},
+        2 * kernel["kTileQueries"] + 32 * (variant["kRoles"] - 1), sharedBytes(variant, headSize), {sums},
         mappedQueries(), mappedCache(keyCache, rows), mappedCache(valueCache, rows), position, sums, heads, queries,
         keys);
+    return sums;
+  }
+
+  void expectSoftmaxAttention(const Variant &variant, int rows) {
+    TestArray sums = attended(variant, rows);
     // The weights are rounded to the element type.
     expectClose(sums, expectation(kernel["kCausal"], kernel["kWindow"]), type == DType::BF16 ? 0x1p-8 : 0x1p-11);
   }
@@ -67,6 +77,23 @@ TEST_P(WgmmaFlash, ReadsNothingPastTheKeys) {
   expectSoftmaxAttention(kernel, capacity);
 }
 
+/// Kernels whose ranges have a way each.
+class WgmmaFlashWays : public WgmmaFlash {};
+
+TEST_P(WgmmaFlashWays, OneWayGivesTheSameBits) {
+  const TestArray apart = attended(kernel, capacity);
+  for (const char *roles : {"1", "2"}) {
+    const TestArray inOrder = attended(kernel.with({{"kWays", "1"}, {"kRoles", roles}, {"kResident", "1"}}), capacity);
+    EXPECT_TRUE(apart.bytes() == inOrder.bytes()) << "with kRoles = " << roles;
+  }
+}
+
+static std::vector<AttentionCase> withWays(std::vector<AttentionCase> cases) {
+  llvm::erase_if(cases, [](const AttentionCase &one) { return one.kernel["kWays"] == 1; });
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaFlashWays, testing::ValuesIn(withWays(wgmmaFlashCases())));
 INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaFlash, testing::ValuesIn(withRandomShapes(wgmmaFlashCases(), reshaped)));
 
 } // namespace

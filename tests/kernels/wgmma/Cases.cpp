@@ -257,7 +257,7 @@ std::vector<WgmmaMatmulCase> wgmmaScoreCases() {
 std::vector<AttentionCase> wgmmaFlashCases() {
   /// `resident`: blocks per multiprocessor for which the compiler must leave registers.
   struct Tile {
-    int queries, keys, stages, resident, ways = 1, roles = 1;
+    int queries, keys, stages, resident, roles = 1, range = 0, ways = 1;
   };
   auto make = [](DType type, int headSize, Tile tile, bool causal = true, int window = 0) {
     return Variant("wgmma", "wgmma_flash_attention", type,
@@ -266,8 +266,12 @@ std::vector<AttentionCase> wgmmaFlashCases() {
                     {"kTileKeys", std::to_string(tile.keys)},
                     {"kStages", std::to_string(tile.stages)},
                     {"kResident", std::to_string(tile.resident)},
-                    {"kWays", std::to_string(tile.ways)},
                     {"kRoles", std::to_string(tile.roles)},
+                    {"kRanges", std::to_string(tile.range == 0  ? 1
+                                               : tile.ways == 2 ? 2
+                                                                : 8)},
+                    {"kRangeKeys", std::to_string(tile.range)},
+                    {"kWays", std::to_string(tile.ways)},
                     {"kCausal", causal ? "true" : "false"},
                     {"kWindow", std::to_string(window)}});
   };
@@ -288,17 +292,23 @@ std::vector<AttentionCase> wgmmaFlashCases() {
       {make(DType::F16, 64, {128, 64, 2, 2}, /*causal=*/false), 1, 20, 150, {0}},
       {make(DType::BF16, 64, {128, 64, 3, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
       {make(DType::F16, 32, {64, 64, 2, 4}, /*causal=*/true, /*window=*/3), 1, 190, 197, {7}},
-      // Two ways: one with fewer tiles of keys, or none; two tiles of queries; slabs; a window.
-      {make(DType::BF16, 64, {64, 128, 2, 2, 2}), 2, 300, 300, {0, 0}},
-      {make(DType::F16, 64, {128, 128, 2, 1, 2}), 2, 170, 250, {3, 80}},
-      {make(DType::BF16, 80, {64, 128, 3, 1, 2}), 1, 70, 75, {5}},
-      {make(DType::BF16, 128, {64, 128, 2, 1, 2}), 1, 130, 330, {200}},
-      {make(DType::F16, 64, {64, 128, 2, 2, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
       // A warp for copies: one warpgroup, and two; steps as many as stages, and more.
-      {make(DType::BF16, 64, {64, 64, 3, 3, 1, 2}), 2, 300, 300, {0, 0}},
-      {make(DType::F16, 64, {128, 64, 2, 1, 1, 2}), 2, 170, 250, {3, 80}},
-      {make(DType::BF16, 80, {64, 64, 4, 2, 1, 2}), 1, 70, 75, {5}},
-      {make(DType::F16, 64, {64, 64, 2, 3, 1, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
+      {make(DType::BF16, 64, {64, 64, 3, 3, 2}), 2, 300, 300, {0, 0}},
+      {make(DType::F16, 64, {128, 64, 2, 1, 2}), 2, 170, 250, {3, 80}},
+      {make(DType::BF16, 80, {64, 64, 4, 2, 2}), 1, 70, 75, {5}},
+      {make(DType::F16, 64, {64, 64, 2, 3, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
+      // Ranges that one way adds: tiles with one of them, two, and more; warpgroups with different numbers of them.
+      {make(DType::BF16, 64, {64, 64, 2, 3, 1, 128}), 2, 300, 300, {0, 0}},
+      {make(DType::F16, 64, {128, 64, 2, 2, 1, 64}), 2, 170, 250, {3, 80}},
+      {make(DType::BF16, 80, {64, 64, 3, 2, 2, 64}), 1, 70, 75, {5}},
+      {make(DType::BF16, 128, {64, 128, 2, 1, 1, 128}), 1, 130, 330, {200}},
+      // Two ways: tiles in pairs, and one alone; a later tile of one range, or of two; an earlier one of two.
+      {make(DType::BF16, 64, {64, 64, 2, 2, 1, 192, 2}), 2, 300, 300, {0, 0}},
+      {make(DType::F16, 64, {64, 64, 2, 1, 2, 192, 2}), 2, 256, 270, {3, 14}},
+      {make(DType::BF16, 64, {64, 64, 3, 1, 2, 192, 2}), 1, 330, 330, {0}},
+      {make(DType::F16, 64, {64, 64, 2, 2, 1, 192, 2}), 1, 230, 330, {100}},
+      {make(DType::BF16, 80, {64, 64, 2, 1, 2, 64, 2}), 1, 70, 75, {5}},
+      {make(DType::BF16, 128, {64, 64, 2, 1, 1, 192, 2}), 1, 60, 330, {200}},
   };
 }
 

@@ -9,7 +9,7 @@ using namespace kiln;
 using Element = bf16;
 struct Config {
   static constexpr int kHeadSize = 64, kTileQueries = 128, kTileKeys = 64, kStages = 2, kWindow = 0, kResident = 2,
-                       kShared = 0, kWays = 1, kRoles = 1;
+                       kShared = 0, kRoles = 1, kRanges = 1, kRangeKeys = 0, kWays = 1;
   static constexpr bool kCausal = true, kPastKeys = true;
 };
 #include "functors/attention.cuh"

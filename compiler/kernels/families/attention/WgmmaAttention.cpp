@@ -19,20 +19,20 @@ static bool acceptsWgmmaFlash(const Op &op, const Target &target, const DimBindi
   return size % 16 == 0 && size <= 128;
 }
 
-/// Shared memory, as in the template: rows of 128 bytes, each 64 elements of a head, and barriers. A block may ask for
-/// more.
+/// Shared memory, as in the template: rows of 128 bytes, each 64 elements of a head; sums of a range; barriers. A block
+/// may ask for more.
 static int64_t wgmmaFlashShared(const Op &op, const Tile &tile) {
-  int64_t slabs = llvm::divideCeil(attentionProblem(op).headSize, 64), stages = setting(tile, "stages");
-  int64_t rows = setting(tile, "tile_queries") + 2 * stages * setting(tile, "tile_keys");
-  auto bytes = static_cast<int64_t>(llvm::alignTo(128 * slabs * rows + 8 * (2 + 4 * stages), 1024));
+  int64_t size = attentionProblem(op).headSize, slabs = llvm::divideCeil(size, 64),
+          queries = setting(tile, "tile_queries");
+  int64_t stages = setting(tile, "stages"), ways = setting(tile, "ways");
+  int64_t rows = queries * ways + 2 * stages * setting(tile, "tile_keys");
+  int64_t kept = setting(tile, "ranges") > 1 ? queries * (4 * size + 32) + 8 : 0;
+  auto bytes = static_cast<int64_t>(llvm::alignTo(128 * slabs * rows + kept + 8 * (4 * stages + ways + 1), 1024));
   return std::max(setting(tile, "shared"), bytes);
 }
 
-/// Keys of a way in a tile of keys.
-static int64_t wayKeys(const Tile &tile) { return setting(tile, "tile_keys") / setting(tile, "ways"); }
-
 static int64_t threadsOf(const Tile &tile) {
-  return 2 * setting(tile, "tile_queries") * setting(tile, "ways") + 32 * (setting(tile, "roles") - 1);
+  return 2 * setting(tile, "tile_queries") + 32 * (setting(tile, "roles") - 1);
 }
 
 /// As many as a thread can have, in units of eight.
@@ -41,7 +41,7 @@ constexpr int64_t maxRegisters = 248;
 /// Registers of a thread: scores, weights and rounded weights, output, and overhead; they are allocated in units of
 /// eight.
 static int64_t wgmmaFlashRegisters(const Op &op, const Tile &tile) {
-  int64_t size = attentionProblem(op).headSize, keys = wayKeys(tile);
+  int64_t size = attentionProblem(op).headSize, keys = setting(tile, "tile_keys");
   return llvm::alignTo(keys + keys / 4 + size / 2 + 16, 8);
 }
 
@@ -56,15 +56,22 @@ static bool sharesQueries(const Op &op) {
   return queries == anchor(op)->operand(1) || queries == findInRegion(op, OpKind::pv)->operand(1);
 }
 
+/// Ranges have keys and begin at the first key; a block adds all of them, or two blocks have two.
+static bool hasSoundRanges(const Op &op, const Tile &tile) {
+  int64_t ranges = setting(tile, "ranges"), ways = setting(tile, "ways");
+  if (ranges == 1)
+    return ways == 1;
+  AttentionProblem problem = attentionProblem(op);
+  return (ways == 1 || (ways == 2 && ranges == 2 && setting(tile, "tile_queries") == warpgroupQueries)) &&
+         problem.window == 0 && (ranges - 1) * keysOfRange(op, ranges) < valueAt(problem.keys, upperBounds(op));
+}
+
 static bool isSoundWgmmaFlash(const Op &op, const Tile &tile) {
-  int64_t queries = setting(tile, "tile_queries"), ways = setting(tile, "ways");
-  if ((ways != 1 && ways != 2) || setting(tile, "tile_keys") % ways != 0)
+  int64_t queries = setting(tile, "tile_queries"), keys = setting(tile, "tile_keys");
+  if (setting(tile, "roles") > 2 || !hasSoundRanges(op, tile))
     return false;
-  if (setting(tile, "roles") > (ways == 1 ? 2 : 1)) // ways meet at barriers of the whole block
+  if (sharesQueries(op) && queries != keys)
     return false;
-  if (sharesQueries(op) && queries != setting(tile, "tile_keys"))
-    return false;
-  int64_t keys = wayKeys(tile);
   return queries > 0 && queries % warpgroupQueries == 0 && (keys == 64 || keys == 128) &&
          setting(tile, "stages") >= 2 && threadsOf(tile) <= 1024 && wgmmaFlashRegisters(op, tile) <= maxRegisters &&
          wgmmaFlashRegisters(op, tile) * threadsOf(tile) <= 65536;
@@ -73,44 +80,48 @@ static bool isSoundWgmmaFlash(const Op &op, const Tile &tile) {
 /// What a block asks for so that only as many share a multiprocessor as must. Blocks start while those of the product
 /// in front end one by one, each of which has a multiprocessor of its own: the first ones to become free would take in
 /// all the blocks that have room there, and others would stay idle (one prompt of 1024 tokens: 15 % longer).
-static int64_t sharedForFew(const Op &op, const Target &target, int64_t queries, const DimBinding &upper) {
+static int64_t sharedForFew(const Op &op, const Target &target, int64_t queries, int64_t ways,
+                            const DimBinding &upper) {
   AttentionProblem problem = attentionProblem(op);
   Expr blocks = problem.heads * problem.batch * ceilDiv(problem.queries, Expr(queries));
   auto multiprocessors = static_cast<int64_t>(target.multiprocessors);
-  // Those with the most keys come first, so that two rounds are balanced.
-  int64_t resident = std::max<int64_t>(1, llvm::divideCeil(valueAt(blocks, upper), 2 * multiprocessors));
+  // Those with the most keys come first, so that two rounds are balanced. Of two ways, all have as many.
+  const int64_t rounds = ways == 1 ? 2 : 1;
+  int64_t resident = std::max<int64_t>(1, llvm::divideCeil(valueAt(blocks, upper), rounds * multiprocessors));
   int64_t tooMuch = static_cast<int64_t>(target.sharedPerMultiprocessor) / (resident + 1) - 1024; // for one block more
   return std::min<int64_t>(target.sharedPerBlock, tooMuch + 128);
 }
 
 static std::vector<Tile> wgmmaFlashConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
   std::vector<Tile> tiles;
-  constexpr std::pair<int64_t, int64_t> keysAndWays[] = {{64, 1}, {128, 1}, {128, 2}};
-  for (int64_t queries : {128, 64}) {
-    const int64_t few = sharedForFew(op, target, queries, upper);
-    for (auto [keys, ways] : keysAndWays)
-      for (int64_t stages : {3, 4, 2}) // two do not hide the latency of L2, but need less room
-        for (int64_t roles : {1, 2}) {
-          Tile tile = {{"roles", roles},          {"shared", 1}, {"stages", stages}, {"tile_keys", keys},
-                       {"tile_queries", queries}, {"ways", ways}};
-          tile.insert_or_assign("shared", std::max(few, wgmmaFlashShared(op, tile)));
-          if (isSoundWgmmaFlash(op, tile) && wgmmaFlashShared(op, tile) <= target.sharedPerBlock)
-            tiles.push_back(std::move(tile));
-        }
-  }
+  constexpr std::pair<int64_t, int64_t> rangesAndWays[] = {{1, 1}, {2, 1}, {2, 2}};
+  for (int64_t queries : {128, 64})
+    for (int64_t keys : {64, 128})
+      for (auto [ranges, ways] : rangesAndWays)
+        for (int64_t stages : {3, 4, 2}) // two do not hide the latency of L2, but need less room
+          for (int64_t roles : {1, 2}) {
+            Tile tile = {{"ranges", ranges},  {"roles", roles},          {"shared", 1}, {"stages", stages},
+                         {"tile_keys", keys}, {"tile_queries", queries}, {"ways", ways}};
+            const int64_t few = sharedForFew(op, target, queries, ways, upper);
+            tile.insert_or_assign("shared", std::max(few, wgmmaFlashShared(op, tile)));
+            if (isSoundWgmmaFlash(op, tile) && wgmmaFlashShared(op, tile) <= target.sharedPerBlock)
+              tiles.push_back(std::move(tile));
+          }
   return tiles;
 }
 
-/// A way takes its keys of a tile at a time, in steps of 16.
+/// Steps of so many keys add up in order, in each range.
 static AttributeMap orderOfWgmmaFlash(const Op &, const Tile &tile) {
-  return {{"keys", wayKeys(tile)}, {"ways", setting(tile, "ways")}};
+  return {{"keys", setting(tile, "tile_keys")}, {"ranges", setting(tile, "ranges")}};
 }
 
 static Launch launchWgmmaFlash(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);
-  return {.grid = {problem.heads, problem.batch, ceilDiv(problem.queries, Expr(setting(tile, "tile_queries")))},
+  const int64_t ways = setting(tile, "ways"), queries = setting(tile, "tile_queries");
+  return {.grid = {problem.heads * Expr(ways), problem.batch, ceilDiv(problem.queries, Expr(queries * ways))},
           .threads = threadsOf(tile),
           .dynamicShared = wgmmaFlashShared(op, tile),
+          .cluster = ways,
           .resident = residentByRegisters(op, tile)};
 }
 
@@ -138,8 +149,9 @@ static std::vector<OperandMap> mapsOfWgmmaFlash(const Op &op, const Tile &tile) 
 static double estimateWgmmaFlash(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   AttentionProblem problem = attentionProblem(op);
   double queries = valueAt(problem.queries, dims), size = static_cast<double>(problem.headSize);
-  double tileQueries = setting(tile, "tile_queries");
-  double heads = valueAt(problem.heads * problem.batch, dims), blocks = std::ceil(queries / tileQueries) * heads;
+  double tileQueries = setting(tile, "tile_queries"), ways = setting(tile, "ways");
+  double heads = valueAt(problem.heads * problem.batch, dims);
+  double blocks = std::ceil(std::ceil(queries / tileQueries) / ways) * ways * heads;
   double byShared =
       std::floor(target.sharedPerMultiprocessor / (static_cast<double>(wgmmaFlashShared(op, tile)) + 1024));
   double resident = std::max(1.0, std::min(static_cast<double>(residentByRegisters(op, tile)), byShared));
@@ -148,26 +160,31 @@ static double estimateWgmmaFlash(const Op &op, const Tile &tile, const Target &t
   // beside them; a step takes longer alone and beside other warpgroups.
   const KernelTimes::WgmmaFlash &times = target.times.wgmmaFlash;
   double clock = target.times.clock;
-  auto keys = static_cast<double>(wayKeys(tile)), ways = static_cast<double>(setting(tile, "ways"));
+  auto keys = static_cast<double>(setting(tile, "tile_keys")),
+       range = static_cast<double>(keysOfRange(op, setting(tile, "ranges")));
   double flopsPerCycle = target.tensorRate / target.multiprocessors / clock;
   double multiply = warpgroupQueries * keys * 4 * size / flopsPerCycle, alone = times.gap + times.alone * multiply;
   if (setting(tile, "roles") == 1)
     alone += times.copies;
   if (setting(tile, "stages") == 2)
     alone += times.ringOf2;
-  // A block sees half of the keys on average, plus its whole last tile; the block with the most keys sees all.
+  // A tile of queries sees half of the keys on average, plus its own last tile of them; the one with the most sees all.
+  // Two ways have a tile from each end: all blocks have as many steps, of which the first way has those of a range.
   double visible = visibleKeys(problem, queries), most = std::min(queries, 2 * visible + tileQueries);
-  double steps = (visible + tileQueries / 2 + keys * ways / 2) / (keys * ways),
-         mostSteps = std::ceil(most / (keys * ways));
-  double perMultiprocessor = blocks / target.multiprocessors, warpgroups = tileQueries / warpgroupQueries * ways;
+  double steps = (visible + tileQueries / 2 + keys / 2) / keys, mostSteps = std::ceil(most / keys);
+  double share = range > 0 && range < most ? (most - range) / most : 0, more = share * times.range;
+  if (ways > 1) {
+    mostSteps = std::ceil(std::max(std::min(most, range), most + tileQueries - range) / keys);
+    more = times.handOver;
+  }
+  double perMultiprocessor = blocks / target.multiprocessors, warpgroups = tileQueries / warpgroupQueries;
   double others = std::min(resident, std::ceil(perMultiprocessor)) * warpgroups - 1;
-  double merge = ways > 1 ? times.merge : 0;
   double cycles =
-      std::max(perMultiprocessor * (steps * (warpgroups * times.busy * multiply + alone / resident) + merge / resident),
-               mostSteps * (alone + others * times.beside * multiply) + merge);
+      std::max(perMultiprocessor * (steps * (warpgroups * times.busy * multiply + alone / resident) + more / resident),
+               mostSteps * (alone + others * times.beside * multiply) + more);
   double rows = tileQueries + 2 * setting(tile, "tile_keys"); // loaded before the first step
   double loads =
-      perMultiprocessor * steps * keys * ways * 2 * size * static_cast<double>(problem.elementBytes) / times.loadRate;
+      perMultiprocessor * steps * keys * 2 * size * static_cast<double>(problem.elementBytes) / times.loadRate;
   double memory = bytesMovedAt(op, dims) / target.memoryRate;
   return target.launchSeconds + times.ends + rows * size * times.fill + std::max({cycles / clock, loads, memory});
 }

@@ -69,7 +69,7 @@ def make_model(config, seed):
 def make_prompts(config, seed, new_tokens):
     generator = random.Random(seed)
     context, vocabulary = config.get("n_positions", 1024), config.get("vocab_size", 50257)
-    lengths = sorted({min(length, context - new_tokens) for length in (1, 7, 64, 300)})
+    lengths = sorted({min(length, context - new_tokens) for length in (1, 7, 64, 300, 1000)})
     return [[generator.randrange(vocabulary) for _ in range(length)] for length in lengths]
 
 

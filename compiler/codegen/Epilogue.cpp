@@ -222,12 +222,8 @@ void EpilogueEmitter::emitLayout(const Op &op, const Place &from) {
   if (op.is(OpKind::splitHeads) && storesAllParts(op)) {
     place.at.part = "part";
     place.at.inPart = "column";
-    if (!firstSplit) {
+    if (!firstSplit)
       firstSplit = &op;
-      std::string width = std::to_string(*op.operand(0)->type.lastDim().asConstant() / op.intAttribute("parts"));
-      std::string col = from.at.last().str();
-      addLine("const int part = " + col + " / " + width + ", column = " + col + " % " + width + ";", &op);
-    }
   }
   // Loaded ahead, lengths would take a register for each vector of a thread, and few threads have a last row.
   if (op.is(OpKind::lastRow))
@@ -263,8 +259,8 @@ void EpilogueEmitter::storeIfYielded(const Value &value, const Place &place, con
   std::string comment = op ? " // " + names.line(*op) : "";
   if (!place.at.part.empty()) {
     addLine("// " + names.line(*op), op);
-    partStores.push_back({&memory, place.at.guards.front()});
-    return storeParts(place, *op);
+    partStores.push_back({&memory, op, place.at.guards.front()});
+    return storeParts(place);
   }
   std::string text = "store(" + functor.pointer(memory, /*writes=*/true) + " + " + offset(place.at, memory.type) +
                      ", " + place.variable + ");";
@@ -305,10 +301,15 @@ bool EpilogueEmitter::storesAllParts(const Op &split) const {
          });
 }
 
-/// Emits the store of the parts, when `last` has come, the op that makes the last of them.
-void EpilogueEmitter::storeParts(const Place &place, const Op &last) {
-  if (partStores.size() < static_cast<size_t>(firstSplit->intAttribute("parts")))
+/// Emits the store of the parts, when the last of them has come.
+void EpilogueEmitter::storeParts(const Place &place) {
+  const int64_t parts = firstSplit->intAttribute("parts");
+  if (partStores.size() < static_cast<size_t>(parts))
     return;
+  SmallVector<const Op *, 4> ops;
+  for (const PartStore &store : partStores)
+    ops.push_back(store.op);
+  auto addShared = [&](const Twine &line) { lines.emplace_back((Twine(std::string(indent, ' ')) + line).str(), ops); };
   auto choice = [&](function_ref<std::string(const Value &)> textOf) {
     SmallVector<std::string, 4> texts;
     for (const PartStore &store : partStores)
@@ -319,15 +320,19 @@ void EpilogueEmitter::storeParts(const Place &place, const Op &last) {
         text = store.condition + " ? " + own + " : " + text;
     return text;
   };
+  const Value &whole = *firstSplit->operand(0);
+  std::string width = std::to_string(*whole.type.lastDim().asConstant() / parts);
+  std::string col = places.find(&whole)->second.at.last().str();
+  addShared("const int part = " + col + " / " + width + ", column = " + col + " % " + width + ";");
   std::string pointers = choice([&](const Value &memory) { return functor.pointer(memory, /*writes=*/true); });
-  addLine(cxxType(partStores.front().memory->type.dtype) + " *const to = " + pointers + ";", &last);
+  addShared(cxxType(partStores.front().memory->type.dtype) + " *const to = " + pointers + ";");
   SmallVector<std::string, 4> extents(1);
   for (size_t i = 1; i < place.at.index.size(); ++i) {
     extents.push_back(choice([&](const Value &memory) { return functor.extent(memory.type.shape[i]); }));
     if (StringRef(extents[i]).contains("?")) // caches are longer than what is written
-      addLine("const int places = " + std::exchange(extents[i], "places") + ";", &last);
+      addShared("const int places = " + std::exchange(extents[i], "places") + ";");
   }
-  addLine("store(to + " + elementOffset(place.at, extents) + ", " + place.variable + ");", &last);
+  addShared("store(to + " + elementOffset(place.at, extents) + ", " + place.variable + ");");
 }
 
 std::string EpilogueEmitter::offset(const Coordinates &at, const Type &type) {

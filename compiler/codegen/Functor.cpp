@@ -217,7 +217,7 @@ std::vector<CodeLine> Functor::declaration() const {
   if (!memberList.empty())
     all.push_back({""});
   for (const CodeLine &line : lines)
-    all.push_back({line.text.empty() ? "" : "  " + line.text, line.op});
+    all.emplace_back(line.text.empty() ? "" : "  " + line.text, line.ops);
   all.push_back({"};"});
   return all;
 }

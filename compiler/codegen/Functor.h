@@ -52,7 +52,14 @@ private:
 /// A line of generated code.
 struct CodeLine {
   std::string text;
-  const Op *op = nullptr; ///< that it computes; null: none by itself
+  SmallVector<const Op *, 1> ops; ///< that it computes; none: none by itself
+
+  CodeLine(std::string text, ArrayRef<const Op *> ops) : text(std::move(text)), ops(ops) {}
+  /// One op, or none if it is null.
+  CodeLine(std::string text, const Op *op = nullptr) : text(std::move(text)) {
+    if (op)
+      ops.push_back(op);
+  }
 };
 
 /// Declares itself and is constructed from kernel parameters.
@@ -69,7 +76,7 @@ public:
   /// A dim's extent: a constant, or the member that holds it.
   std::string extent(const Dim &dim);
   /// A line of the struct's body, and the op that it computes: the plan records the lines of each op.
-  void add(const Twine &line, const Op *op = nullptr) { lines.push_back({line.str(), op}); }
+  void add(const Twine &line, const Op *op = nullptr) { lines.emplace_back(line.str(), op); }
   void add(ArrayRef<CodeLine> more) { llvm::append_range(lines, more); }
   /// The member that is the number of this rank.
   std::string rank();
@@ -168,6 +175,7 @@ private:
   /// A tensor that a part of a value is stored to, and when.
   struct PartStore {
     const Value *memory;
+    const Op *op; ///< that stores it
     std::string condition;
   };
 
@@ -184,7 +192,7 @@ private:
   void storeIfYielded(const Value &value, const Place &place, const Op *op);
   bool storesAllParts(const Op &split) const;
   const Value *storedPart(const Op &split) const;
-  void storeParts(const Place &place, const Op &last);
+  void storeParts(const Place &place);
   const Value *kernelResult(const Value &value) const;
   std::string operandText(const Value &operand, const Place &like);
   std::string selectedAddress(const Op &lastRow, const Coordinates &at);
@@ -193,7 +201,7 @@ private:
   std::string loadAhead(const Value &operand, Ahead ahead);
   std::string offset(const Coordinates &at, const Type &type);
   void addLine(const Twine &line, const Op *op = nullptr) {
-    lines.push_back({(Twine(std::string(indent, ' ')) + line).str(), op});
+    lines.emplace_back((Twine(std::string(indent, ' ')) + line).str(), op);
   }
 
   Functor &functor;

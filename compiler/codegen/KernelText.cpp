@@ -136,18 +136,18 @@ class SourceLines {
 public:
   SourceLines(std::vector<const Op *> ops, KernelText &text) : ops(std::move(ops)), text(text) {}
 
-  /// Adds whole lines that implement one op or none.
-  void add(StringRef lines, const Op *op = nullptr) {
-    auto at = llvm::find(ops, op);
-    if (at != ops.end())
-      take(lines, text.record.ops[static_cast<size_t>(at - ops.begin())]);
+  /// Adds whole lines that implement some ops or none.
+  void add(StringRef lines, ArrayRef<const Op *> computed = {}) {
+    for (const Op *op : computed)
+      if (auto at = llvm::find(ops, op); at != ops.end())
+        take(lines, text.record.ops[static_cast<size_t>(at - ops.begin())]);
     append(lines);
   }
 
-  /// Adds a line that calls the template. It implements the given op, or all ops without lines of their own.
-  void addCall(StringRef line, const Op *op = nullptr) {
-    if (op)
-      return add(line, op);
+  /// Adds a line that calls the template. It implements the given ops, or all ops without lines of their own.
+  void addCall(StringRef line, ArrayRef<const Op *> computed) {
+    if (!computed.empty())
+      return add(line, computed);
     for (PlanKernelOp &record : text.record.ops)
       if (record.lines.empty())
         take(line, record);
@@ -377,10 +377,10 @@ Expected<KernelText> KernelAssembler::finish(ArrayRef<CodeLine> statements, DTyp
   source.add("#include \"device/device.cuh\"\n#include \"" + choice.family->header.str() +
              "\"\n\nusing namespace kiln;\n\n" + config() + constantMemory(text.constants));
   for (const CodeLine &line : declarations)
-    source.add(line.text + "\n", line.op);
+    source.add(line.text + "\n", line.ops);
   source.add(entry(declared, layoutTypes));
   for (const CodeLine &line : statements)
-    source.addCall(line.text + "\n", line.op);
+    source.addCall(line.text + "\n", line.ops);
   source.add("}\n");
   return text;
 }

@@ -228,7 +228,7 @@ public:
     std::string width = body.extent(walkedValue(op).type.lastDim());
     body.add("  const int row = int(index / " + width + "), col = int(index % " + width + ");");
     for (const CodeLine &line : *lines)
-      body.add("  " + line.text, line.op);
+      body.add(CodeLine("  " + line.text, line.ops));
     body.add("}");
     return body;
   }

@@ -63,6 +63,17 @@ class Records(KilnTest):
         for strategy in ("precision=bf16", "precision=bf16,matmul=tensor", *STRATEGIES):
             self.check_all(os.path.join(SOURCE, "graphs", "gpt2-124m.toml"), "--strategy", strategy)
 
+    def test_one_store_of_several_values(self):
+        """It is a line of every op that stores a value by it."""
+        found = set()
+        for record, source in self.kernels(SHAKESPEARE, "--strategy", "precision=bf16"):
+            for number, line in enumerate(source, 1):
+                if line.strip().startswith("store(to + "):
+                    ops = [op for op in record["ops"] if number in op["lines"]]
+                    found.add(tuple(f"{op['value']} = {op['op'].split()[0]}" for op in ops))
+        into_cache = ("q = split_heads", "kc = cache_write", "vc = cache_write")
+        self.assertEqual(found, {into_cache, ("q = split_heads", "k = split_heads", "v = split_heads")})
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -204,9 +204,11 @@ class Pages(Report):
         self.assertEqual(len(lines["scaled"]), 2)
         # A comment without code marks an op that is computed together with a later one.
         ir, lines = self.code(page, "layernorm_matmul_bias_split_cache__f32__n96_k32")
-        for op in ("k", "kc"):
-            self.assertTrue(all(line.startswith("//") for line in lines[op]))
-        self.assertTrue(lines["vc"][-1].startswith("store(to + "))
+        self.assertTrue(all(line.startswith("//") for line in lines["k"]))
+        # One store of several values belongs to all ops that store them.
+        for op in ("q", "kc", "vc"):
+            self.assertTrue(lines[op][-1].startswith("store(to + "))
+            self.assertEqual(lines[op][2:], lines["q"][2:])
 
 
 class KernelRecords(Report):

@@ -22,8 +22,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "device/atomic.cuh"
-#include "device/warp.cuh"
+#include "arrivals.cuh"
 #include "gemm/score_parts.cuh"
 #include "gemm/wgmma_tiled.cuh"
 
@@ -74,16 +73,7 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
 
   /// Whether this warp is the last to write parts of its rows.
   KILN_DEVICE bool arrivesLast(int m, int consumer) const {
-    u32 *counter = arrivals + (m * Shape::kConsumers + consumer) * 4 + int(warpIndex()) % 4;
-    syncWarp();
-    u32 earlier = 0;
-    if (laneIndex() == 0)
-      earlier = arrive(counter);
-    const bool isLast = shuffle(earlier, 0) == u32(parts.count - 1);
-    if (isLast && laneIndex() == 0)
-      *counter = 0;
-    syncWarp();
-    return isLast;
+    return warpArrivesLast(arrivals + (m * Shape::kConsumers + consumer) * 4 + int(warpIndex()) % 4, parts.count);
   }
 
   /// Writes part number `part` of the rows, and merges all parts if it is the last one.

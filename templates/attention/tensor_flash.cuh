@@ -92,13 +92,17 @@ template <class Config> struct FlashTile {
   KILN_DEVICE int firstKey() const { return firstVisible(0) / Config::kTileKeys * Config::kTileKeys; }
 };
 
+/// A tile of a head, of the block's row.
+template <class Config, class Position>
+KILN_DEVICE FlashTile<Config> flashTileOf(int h, int index, int queries, int keys, const Position &position) {
+  const int b = int(blockIndexY());
+  return FlashTile<Config>{queries, b, h, 0, position(b), 0}.at(index, keys);
+}
+
 /// The tile of this block of a grid (heads, batch, ceildiv(queries, kTileQueries)): those with the most keys first.
-/// With Config::kWays > 1, of one of as many blocks side by side.
 template <class Config, class Position>
 KILN_DEVICE FlashTile<Config> flashTile(int queries, int keys, const Position &position) {
-  const int b = int(blockIndexY()), h = int(blockIndexX()) / flashWays<Config>(0);
-  const int firstQuery = int(gridBlocksZ() - 1 - blockIndexZ()) * Config::kTileQueries;
-  return FlashTile<Config>{queries, b, h, 0, position(b), 0}.at(firstQuery / Config::kTileQueries, keys);
+  return flashTileOf<Config>(int(blockIndexX()), int(gridBlocksZ() - 1 - blockIndexZ()), queries, keys, position);
 }
 
 /// log2(e) · the factor of the scores.

@@ -64,6 +64,7 @@
 #include "attention/tensor_flash.cuh"
 #include "attention/wgmma_flash_copies.cuh"
 #include "attention/wgmma_flash_shape.cuh"
+#include "attention/wgmma_flash_sums.cuh"
 #include "device/barrier.cuh"
 #include "device/block.cuh"
 #include "device/cluster.cuh"
@@ -104,10 +105,7 @@ template <class Config, class T> struct WgmmaFlash {
 
   MmaA weights[kParts][kPartSteps];
   WarpgroupSums<Shape::kTilesOfKeys> scores;
-  WarpgroupSums<Shape::kTilesOfDims> out = {};
-  FlashRows rows;
-  float shifts[2] = {0, 0}; // of exponents below the scores, by the references
-  FlashRows::Normalization normalization;
+  WgmmaFlashSums<Config> sums;
 
   /// This warp no longer reads the stage.
   KILN_DEVICE static void release(SharedBarrier &empty) {
@@ -134,7 +132,7 @@ template <class Config, class T> struct WgmmaFlash {
   template <int kPart> KILN_DEVICE void startOutput(Ring at) {
     constexpr int kWhole = Shape::kTilesOfDims / 8 * 8;
     if constexpr (kPart == 0)
-      fenceProducts(out, weights[kPart]);
+      fenceProducts(sums.out, weights[kPart]);
     else
       fenceProducts(weights[kPart]);
     const SharedAddress values(shared.values[at.stage]);
@@ -144,12 +142,12 @@ template <class Config, class T> struct WgmmaFlash {
       const MmaA &left = weights[kPart][i];
 #pragma unroll
       for (int n = 0; n < kWhole; n += 8)
-        startProduct<T, RightRows::Depth, 8>(out, n, left, values, (u32(n / 8 * kKeys) + row) * kSwizzledRowBytes,
+        startProduct<T, RightRows::Depth, 8>(sums.out, n, left, values, (u32(n / 8 * kKeys) + row) * kSwizzledRowBytes,
                                              true);
 #pragma unroll
       for (int n = kWhole; n < Shape::kTilesOfDims; n += 2)
         startProduct<T, RightRows::Depth, 2>(
-            out, n, left, values, (u32(n / 8 * kKeys) + row) * kSwizzledRowBytes + u32(n % 8) * kChunkBytes, true);
+            sums.out, n, left, values, (u32(n / 8 * kKeys) + row) * kSwizzledRowBytes + u32(n % 8) * kChunkBytes, true);
     }
   }
 
@@ -166,10 +164,16 @@ template <class Config, class T> struct WgmmaFlash {
 
   /// Turns exponents of a part of the keys into weights.
   template <int kPart> KILN_DEVICE void takeWeights(MmaSums (&exponents)[Shape::kTilesOfKeys]) {
-    rows.template exponentiate<kPart * kPartTiles, kPartTiles>(exponents);
+    sums.rows.template exponentiate<kPart * kPartTiles, kPartTiles>(exponents);
 #pragma unroll
     for (int i = 0; i < kPartSteps; ++i)
       weights[kPart][i] = FlashRows::rounded<T>(exponents, kPart * kPartSteps + i);
+  }
+
+  /// Whether this thread puts another tile in place of that of a step. With a warp for copies it must be plain that
+  /// none does: by a branch that is never taken ptxas loses its uniform registers.
+  KILN_DEVICE static bool refills(int step, int refillEnd) {
+    return Shape::kCopyWarps == 0 && step >= 0 && step < refillEnd;
   }
 
   /// Turns the scores of a step of the task into weights and starts to multiply the values, while the products for the
@@ -181,24 +185,24 @@ template <class Config, class T> struct WgmmaFlash {
       FlashRows::mask(scores.tiles, tile, warpQuery, firstKey + step * kKeys);
     MmaSums exponents[Shape::kTilesOfKeys];
     float factors[2] = {1, 1};
-    // References seldom rise, and lanes need not exchange their largest scores to find that out.
+    // References seldom rise, and lanes need not exchange their largest scores to find that sums.out.
     const FlashRows::Largest largest = FlashRows::largestOf(scores.tiles);
-    const bool rises = any(rows.rises(largest, scale));
+    const bool rises = any(sums.rows.rises(largest, scale));
     if (rises) {
-      rows.raise(largest, scale, factors, shifts);
-      rows.scaleSums(factors);
+      sums.rows.raise(largest, scale, factors, sums.shifts);
+      sums.rows.scaleSums(factors);
     }
-    FlashRows::takeExponents(exponents, scores.tiles, scale, shifts);
+    FlashRows::takeExponents(exponents, scores.tiles, scale, sums.shifts);
     pinRegisters(exponents); // keeps the compiler from delaying this until the products in flight have finished
-    waitProducts<0>(out);
-    receive(out);
+    waitProducts<0>(sums.out);
+    receive(sums.out);
     if (step > first)
       release(shared.ofValues.empty[before.stage]);
     if (rises && step > first)
-      FlashRows::scaleOutput(out.tiles, factors);
+      FlashRows::scaleOutput(sums.out.tiles, factors);
     if constexpr (!kIsLast) {
       startScores(at.next());
-      if (Shape::kCopyWarps == 0 && progress.step < refillEnd)
+      if (refills(progress.step, refillEnd))
         copies.refillKeys(at, progress.step);
     }
     takeWeights<0>(exponents);
@@ -210,8 +214,8 @@ template <class Config, class T> struct WgmmaFlash {
     takeWeights<1>(exponents);
     startOutput<1>(at);
     commitProducts();
-    if constexpr (Shape::kCopyWarps == 0 && (!kIsLast || Shape::kWays > 1))
-      if (progress.step > 0 && progress.step - 1 < refillEnd)
+    if constexpr (!kIsLast || Shape::kWays > 1)
+      if (refills(progress.step - 1, refillEnd))
         copies.refillValues(before, progress.step - 1);
     if constexpr (!kIsLast) {
       waitProducts<1>(scores);
@@ -291,91 +295,34 @@ template <class Config, class T> struct WgmmaFlash {
         attend<false>(step, first, progress, whole, refillEnd);
     }
     attend<true>(step, first, progress, whole, refillEnd);
-    normalization = rows.normalization(); // while the last products run
-    waitProducts<0>(out);
-    receive(out);
+    sums.normalize(); // while the last products run
+    waitProducts<0>(sums.out);
+    receive(sums.out);
     if constexpr (Shape::kWarpgroups > 1 || Shape::kWays > 1)
       release(shared.ofValues.empty[progress.before.stage]);
     if constexpr (Shape::kWarpgroups > 1)
       skip(ownSteps, progress.at);
-    if constexpr (Shape::kCopyWarps == 0 && Shape::kWays > 1)
-      if (progress.step - 1 < refillEnd)
+    if constexpr (Shape::kWays > 1)
+      if (refills(progress.step - 1, refillEnd))
         copies.refillKeys(progress.before, progress.step - 1); // for the next task
     if constexpr (kRanges)
       if (first > 0)
-        addOther</*kIsEarlier=*/true>();
+        sums.template addOther</*kIsEarlier=*/true>(shared, scale);
   }
-
-  //===--- ranges
 
   /// Between two ranges: adds the one that begins at `first` to those before it, in shared memory.
   KILN_DEVICE void keepRange(int first, const Progress &progress) {
-    waitProducts<0>(out);
-    receive(out);
+    waitProducts<0>(sums.out);
+    receive(sums.out);
     release(shared.ofValues.empty[progress.before.stage]);
     if (first > 0)
-      addOther</*kIsEarlier=*/true>();
-    eachOf(shared.other.range,
-           [](float(&place)[4], const Vec<float, 4> &values) { storeShared(static_cast<float *>(place), values); });
-    rows = {};
-    shifts[0] = shifts[1] = 0;
-    out = {};
-  }
-
-  /// Passes the places of the thread's sums in a range, and the sums.
-  template <class Put> KILN_DEVICE void eachOf(WgmmaFlashRange<Shape> &range, Put &&put) const {
-    const u32 thread = threadIndex();
-#pragma unroll
-    for (int i = 0; i < Shape::kTilesOfDims; ++i) {
-      const float(&from)[4] = out.tiles[i].values;
-      put(range.out[i][thread], Vec<float, 4>{from[0], from[1], from[2], from[3]});
-    }
-    put(range.rows[thread], Vec<float, 4>{rows.largest[0], rows.largest[1], rows.sums[0], rows.sums[1]});
-  }
-
-  /// Adds the sums of the range in shared memory, an earlier one or a later one. Both round alike.
-  template <bool kIsEarlier> KILN_DEVICE void addOther() {
-    const WgmmaFlashRange<Shape> &range = shared.other.range;
-    const u32 thread = threadIndex();
-    const Vec<float, 4> ofRows = load<4>(range.rows[thread]);
-    const FlashRows other = {{ofRows[0], ofRows[1]}, {ofRows[2], ofRows[3]}}, later = kIsEarlier ? rows : other;
-    if (kIsEarlier)
-      rows = other;
-    float ofEarlier[2], ofLater[2];
-    rows.merge(later, scale, ofEarlier, ofLater);
-#pragma unroll
-    for (int i = 0; i < Shape::kTilesOfDims; ++i) {
-      const Vec<float, 4> others = load<4>(range.out[i][thread]);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        float &own = out.tiles[i].values[e];
-        own = kIsEarlier ? fma(own, ofLater[e / 2], others[e] * ofEarlier[e / 2])
-                         : fma(others[e], ofLater[e / 2], own * ofEarlier[e / 2]);
-      }
-    }
-    normalization = rows.normalization();
-  }
-
-  /// The second block's range goes to the first one, which adds it.
-  KILN_DEVICE void handOver() const {
-    const auto handedOver = inBlock(&shared.other.handedOver, 0);
-    eachOf(shared.other.range, [&](float(&place)[4], const Vec<float, 4> &values) {
-      storeAsync(inBlock(static_cast<float *>(place), 0), values, handedOver);
-    });
-  }
-  KILN_DEVICE static void expectRange(WgmmaFlashStorage<Config> &shared) {
-    arriveExpecting(shared.other.handedOver, u32(sizeof(WgmmaFlashRange<Shape>)));
-  }
-  KILN_DEVICE void addHandedOver() {
-    waitClusterBarrier(shared.other.handedOver, 0);
-    addOther</*kIsEarlier=*/false>();
+      sums.template addOther</*kIsEarlier=*/true>(shared, scale);
+    sums.keep(shared);
+    sums = {};
   }
 
   template <class Epilogue> KILN_DEVICE void finish(const Epilogue &epilogue) {
-    if constexpr (Shape::kTilesOfDims % 4 == 0)
-      FlashRows::finishWide(out.tiles, normalization, tile, warpQuery, epilogue);
-    else
-      FlashRows::finish(out.tiles, normalization, tile, warpQuery, epilogue);
+    sums.finish(tile, warpQuery, epilogue);
   }
 };
 
@@ -395,7 +342,7 @@ KILN_DEVICE void wgmmaFlash(int queries, int keys, const TensorMap &query, const
     Copies::initBarriers(shared);
     if constexpr (Shape::kWays > 1)
       if (rank == 0)
-        Flash::expectRange(shared);
+        WgmmaFlashSums<Config>::expectOther(shared);
   }
   // The others know the barriers, also those of the other block.
   if constexpr (Shape::kWays > 1) {
@@ -415,17 +362,17 @@ KILN_DEVICE void wgmmaFlash(int queries, int keys, const TensorMap &query, const
     return;
   }
   typename Flash::Progress progress = {};
-  Flash later{copies, copies.tasks.tasks[0], 0, flashScale<Score>()};
+  Flash later{copies, copies.tasks[0], 0, flashScale<Score>()};
   later.template run<(Config::kRanges > 1 && Shape::kWays == 1)>(progress);
   if constexpr (Shape::kWays > 1) {
     if (rank > 0) {
-      later.handOver();
-      Flash earlier{copies, copies.tasks.tasks[1], 1, flashScale<Score>()};
+      later.sums.handOver(shared);
+      Flash earlier{copies, copies.tasks[1], 1, flashScale<Score>()};
       earlier.template run<true>(progress);
       earlier.finish(epilogue);
       return;
     }
-    later.addHandedOver();
+    later.sums.addHandedOver(shared, later.scale);
   }
   later.finish(epilogue);
 }

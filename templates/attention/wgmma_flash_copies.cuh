@@ -66,8 +66,8 @@ template <class Config> struct WgmmaFlashCopies {
   KILN_DEVICE void start() const {
 #pragma unroll
     for (int i = 0; i < Shape::kWays; ++i)
-      if (i == 0 || tasks.tasks[i].steps() > 0)
-        copyTile<Shape::kQueries>(shared.queries[i], maps.query, tasks.tasks[i].tile.firstQuery, shared.queriesFull[i]);
+      if (i == 0 || tasks[i].steps() > 0)
+        copyTile<Shape::kQueries>(shared.queries[i], maps.query, tasks[i].tile.firstQuery, shared.queriesFull[i]);
     for (int step = 0; step < min(steps, Shape::kStages); ++step) {
       copyKeys(u32(step), step);
       copyValues(u32(step), step);
@@ -104,8 +104,8 @@ private:
   template <int kRows>
   KILN_DEVICE void copyTile(const void *to, const TensorMap &from, int row, SharedBarrier &full) const {
     using Tile = HeadTile<Shape::kHeadSize>;
-    const FlashTile<Config> &tile = tasks.tasks[0].tile;
-    const int head = tile.b * int(gridBlocksX()) / Shape::kWays + tile.h; // of those of all sequences
+    const FlashTile<Config> &tile = tasks[0].tile;
+    const int head = tile.b * (int(gridBlocksX()) / Shape::kWays) + tile.h; // of those of all sequences
     arriveExpecting(full, Tile::bytes(kRows));
 #pragma unroll
     for (int slab = 0; slab < Tile::kSlabs; ++slab)

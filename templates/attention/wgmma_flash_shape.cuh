@@ -87,6 +87,7 @@ template <class Config> struct WgmmaFlashTasks {
   static constexpr bool kHasTwo = Config::kWays > 1;
   WgmmaFlashTask<Config> tasks[Config::kWays];
 
+  KILN_DEVICE const WgmmaFlashTask<Config> &operator[](int i) const { return tasks[i]; }
   KILN_DEVICE int steps() const { return tasks[0].steps() + (kHasTwo ? tasks[Config::kWays - 1].steps() : 0); }
   /// The first key of a step of the block.
   KILN_DEVICE int key(int step) const {
@@ -97,12 +98,14 @@ template <class Config> struct WgmmaFlashTasks {
   /// Of the block of that rank in its cluster.
   template <class Position>
   KILN_DEVICE static WgmmaFlashTasks of(int queries, int keys, const Position &position, int rank) {
-    const FlashTile<Config> tile = flashTile<Config>(queries, keys, position);
     if constexpr (Config::kWays == 1) {
+      const FlashTile<Config> tile = flashTile<Config>(queries, keys, position);
       return {{{tile, tile.firstKey(), tile.keyEnd}}};
     } else {
       const int index = int(blockIndexZ()), tiles = ceilDiv(queries, Config::kTileQueries);
-      const FlashTile<Config> later = tile.at(tiles - 1 - index, keys), earlier = tile.at(index, keys);
+      const FlashTile<Config> later =
+          flashTileOf<Config>(int(blockIndexX()) / Config::kWays, tiles - 1 - index, queries, keys, position);
+      const FlashTile<Config> earlier = later.at(index, keys);
       const bool hasRange = later.keyEnd > Config::kRangeKeys, hasEarlier = earlier.firstQuery < later.firstQuery;
       WgmmaFlashTasks result = {{{later, rank > 0 && hasRange ? Config::kRangeKeys : 0,
                                   rank == 0 ? min(later.keyEnd, Config::kRangeKeys) : (hasRange ? later.keyEnd : 1)},

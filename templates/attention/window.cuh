@@ -12,12 +12,6 @@ template <class Config> KILN_DEVICE constexpr auto flashWindow(int) -> decltype(
 }
 template <class Config> KILN_DEVICE constexpr int flashWindow(long) { return 0; }
 
-/// The same for Config::kWays, the blocks that share a tile; 1 where Config does not have it.
-template <class Config> KILN_DEVICE constexpr auto flashWays(int) -> decltype(int(Config::kWays)) {
-  return Config::kWays;
-}
-template <class Config> KILN_DEVICE constexpr int flashWays(long) { return 1; }
-
 /// The same for Config::kQueries, the number of queries of a sequence; 1 where Config does not have it.
 template <class Config> KILN_DEVICE constexpr auto splitQueries(int) -> decltype(int(Config::kQueries)) {
   return Config::kQueries;

@@ -255,7 +255,8 @@ std::vector<WgmmaMatmulCase> wgmmaScoreCases() {
 }
 
 std::vector<AttentionCase> wgmmaFlashCases() {
-  /// `resident`: blocks per multiprocessor for which the compiler must leave registers.
+  /// `resident`: blocks per multiprocessor for which the compiler must leave registers. `range`: keys of one; 0: there
+  /// is one, else two of two ways, or any number up to eight.
   struct Tile {
     int queries, keys, stages, resident, roles = 1, range = 0, ways = 1;
   };

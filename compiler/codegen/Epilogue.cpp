@@ -309,7 +309,6 @@ void EpilogueEmitter::storeParts(const Place &place) {
   SmallVector<const Op *, 4> ops;
   for (const PartStore &store : partStores)
     ops.push_back(store.op);
-  auto addShared = [&](const Twine &line) { lines.emplace_back((Twine(std::string(indent, ' ')) + line).str(), ops); };
   auto choice = [&](function_ref<std::string(const Value &)> textOf) {
     SmallVector<std::string, 4> texts;
     for (const PartStore &store : partStores)
@@ -323,16 +322,16 @@ void EpilogueEmitter::storeParts(const Place &place) {
   const Value &whole = *firstSplit->operand(0);
   std::string width = std::to_string(*whole.type.lastDim().asConstant() / parts);
   std::string col = places.find(&whole)->second.at.last().str();
-  addShared("const int part = " + col + " / " + width + ", column = " + col + " % " + width + ";");
+  addLine("const int part = " + col + " / " + width + ", column = " + col + " % " + width + ";", ops);
   std::string pointers = choice([&](const Value &memory) { return functor.pointer(memory, /*writes=*/true); });
-  addShared(cxxType(partStores.front().memory->type.dtype) + " *const to = " + pointers + ";");
+  addLine(cxxType(partStores.front().memory->type.dtype) + " *const to = " + pointers + ";", ops);
   SmallVector<std::string, 4> extents(1);
   for (size_t i = 1; i < place.at.index.size(); ++i) {
     extents.push_back(choice([&](const Value &memory) { return functor.extent(memory.type.shape[i]); }));
     if (StringRef(extents[i]).contains("?")) // caches are longer than what is written
-      addShared("const int places = " + std::exchange(extents[i], "places") + ";");
+      addLine("const int places = " + std::exchange(extents[i], "places") + ";", ops);
   }
-  addShared("store(to + " + elementOffset(place.at, extents) + ", " + place.variable + ");");
+  addLine("store(to + " + elementOffset(place.at, extents) + ", " + place.variable + ");", ops);
 }
 
 std::string EpilogueEmitter::offset(const Coordinates &at, const Type &type) {

@@ -203,6 +203,9 @@ private:
   void addLine(const Twine &line, const Op *op = nullptr) {
     lines.emplace_back((Twine(std::string(indent, ' ')) + line).str(), op);
   }
+  void addLine(const Twine &line, ArrayRef<const Op *> ops) {
+    lines.emplace_back((Twine(std::string(indent, ' ')) + line).str(), ops);
+  }
 
   Functor &functor;
   const KernelNames &names;

@@ -97,16 +97,17 @@ static std::vector<Tile> wgmmaFlashConfigurations(const Op &op, const Target &ta
   constexpr std::pair<int64_t, int64_t> rangesAndWays[] = {{1, 1}, {2, 1}, {2, 2}};
   for (int64_t queries : {128, 64})
     for (int64_t keys : {64, 128})
-      for (auto [ranges, ways] : rangesAndWays)
+      for (auto [ranges, ways] : rangesAndWays) {
+        const int64_t few = sharedForFew(op, target, queries, ways, upper);
         for (int64_t stages : {3, 4, 2}) // two do not hide the latency of L2, but need less room
           for (int64_t roles : {1, 2}) {
             Tile tile = {{"ranges", ranges},  {"roles", roles},          {"shared", 1}, {"stages", stages},
                          {"tile_keys", keys}, {"tile_queries", queries}, {"ways", ways}};
-            const int64_t few = sharedForFew(op, target, queries, ways, upper);
             tile.insert_or_assign("shared", std::max(few, wgmmaFlashShared(op, tile)));
             if (isSoundWgmmaFlash(op, tile) && wgmmaFlashShared(op, tile) <= target.sharedPerBlock)
               tiles.push_back(std::move(tile));
           }
+      }
   return tiles;
 }
 

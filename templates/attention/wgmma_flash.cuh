@@ -185,7 +185,7 @@ template <class Config, class T> struct WgmmaFlash {
       FlashRows::mask(scores.tiles, tile, warpQuery, firstKey + step * kKeys);
     MmaSums exponents[Shape::kTilesOfKeys];
     float factors[2] = {1, 1};
-    // References seldom rise, and lanes need not exchange their largest scores to find that sums.out.
+    // References seldom rise, and lanes need not exchange their largest scores to find that out.
     const FlashRows::Largest largest = FlashRows::largestOf(scores.tiles);
     const bool rises = any(sums.rows.rises(largest, scale));
     if (rises) {

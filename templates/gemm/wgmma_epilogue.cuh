@@ -31,10 +31,6 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
 
   //===--- operands of rows
 
-  KILN_DEVICE void mailRows(int warp) const {
-    if constexpr (Shape::kMails)
-      WgmmaMail<typename Tiled::Settings, Tiled, Epilogue>{tiled, epilogue, warp}.run();
-  }
   KILN_DEVICE void beforeFirstTurn() const {
     if constexpr (Shape::kTeamsReadRows) {
       const int warp = int(warpIndex()) - 4 * (1 + Shape::kConsumers);
@@ -102,7 +98,7 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
     OfRows ofRows;
   };
   KILN_DEVICE Prepared prepare(Place at) const {
-    Prepared prepared;
+    Prepared prepared{};
     if constexpr (kIsHeld)
 #pragma unroll
       for (int group = 0; group < kGroups; ++group)

@@ -183,4 +183,11 @@ private:
   }
 };
 
+/// The work of a warp beside the producer; none if the blocks share no operands of rows.
+template <class Tiled, class Epilogue>
+KILN_DEVICE void mailRows(const Tiled &tiled, const Epilogue &epilogue, int warp) {
+  if constexpr (Tiled::Shape::kMails)
+    WgmmaMail<typename Tiled::Settings, Tiled, Epilogue>{tiled, epilogue, warp}.run();
+}
+
 } // namespace kiln

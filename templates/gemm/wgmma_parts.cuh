@@ -16,7 +16,6 @@
 #include "device/warpgroup.cuh"
 #include "epilogue.cuh"
 #include "gemm/tile_order.cuh"
-#include "gemm/wgmma_mail.cuh"
 
 namespace kiln {
 
@@ -63,10 +62,6 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
       ofRows.rows[row] = {operands[0], operands[1]};
     }
     return ofRows;
-  }
-  KILN_DEVICE void mailRows(int warp) const {
-    if constexpr (Shape::kMails)
-      WgmmaMail<typename Tiled::Settings, Tiled, Epilogue>{tiled, epilogue, warp}.run();
   }
 
   /// Gives the other blocks their share of the sums, and returns the own one.

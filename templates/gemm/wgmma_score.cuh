@@ -86,7 +86,6 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
       parts.template merge<Shape::kRowTiles>(first, 64, epilogue);
   }
 
-  KILN_DEVICE void mailRows(int) const {}
   struct Nothing {};
   KILN_DEVICE void beforeFirstTurn() const {}
   KILN_DEVICE Nothing prepare(ThreadPlace) const { return {}; }

@@ -86,6 +86,7 @@
 #include "gemm/wgmma_consumer.cuh"
 #include "gemm/wgmma_copies.cuh"
 #include "gemm/wgmma_epilogue.cuh"
+#include "gemm/wgmma_mail.cuh"
 #include "gemm/wgmma_parts.cuh"
 #include "gemm/wgmma_shape.cuh"
 
@@ -204,7 +205,7 @@ KILN_DEVICE void runWgmmaTiled(const WgmmaTiled<Config, T, Order> &thread, End &
     if (threadIndex() == 0)
       thread.copies().copyRest();
     else if (warpIndex() > 0)
-      end.mailRows(int(warpIndex()) - 1);
+      mailRows(thread, end.epilogue, int(warpIndex()) - 1);
   } else {
     if constexpr (Shape::kMovesRegisters)
       takeRegisters<Shape::kConsumerRegisters>();

@@ -19,9 +19,9 @@ class Tune(KilnTest):
         self.model = self.write("tiny.toml", TINY_MODEL)
         self.database = self.path("measured.toml")
 
-    def command(self, *more):
+    def command(self, *more, trials=3):
         return ("tune", self.model, "--device", DEVICE, "--what", "decode", "--batch", 1, "--length", 8, "--samples", 1,
-                "--trials", 3, "-o", self.database, *more)
+                "--trials", trials, "-o", self.database, *more)
 
     def test_database_is_what_the_compiler_takes(self):
         page = self.path("page.html")
@@ -134,6 +134,26 @@ class Tune(KilnTest):
         self.assert_fails("kiln tune: --only: expected a part of a problem's name, such as ",
                           *self.command("--only", "matmul,softmix"))
         self.assert_fails(", got softmix", *self.command("--only", "matmul,softmix"))
+
+    def test_trials_start_from_a_database(self):
+        """What it has is the first trial of its problem, and stays where none is tried."""
+        self.kiln(*self.command())
+        with open(self.database) as file:
+            text = file.read()
+        simple = 'kernel = "gemm_simt"\ntile = {thread_cols = 4, thread_rows = 4, tile_cols = 32, tile_depth = 32, tile_rows = 32}'
+        changed = re.sub(r"(?m)^kernel = \"gemv_\w+\"\ntile = .*$", simple, text)
+        self.assertNotEqual(changed, text)
+        start = self.write("start.toml", changed)
+        for more in ((), ("--only", "attention")):
+            result = self.kiln(*self.command("--tuning", start, *more, trials=1))
+            with open(self.database) as file:
+                self.assertEqual(re.findall("(?m)^(?:problem|kernel|tile) = .*$", file.read()),
+                                 re.findall("(?m)^(?:problem|kernel|tile) = .*$", changed), result.err)
+        self.kiln(*self.command(trials=1))
+        with open(self.database) as file:
+            self.assertNotIn("gemm_simt", file.read())
+        self.assert_fails("start.toml: error: expected measurements for sm_80, got sm_90a",
+                          *self.command("--tuning", start, "--target", "sm_80"))
 
     def test_other_orders_of_sums_are_tried_on_request(self):
         model = self.write("wide.toml", TINY_MODEL.replace("_embd = 16", "_embd = 128").replace("_head = 1", "_head = 2")

@@ -33,7 +33,7 @@ struct TuningProblem {
   int64_t rows = 0, tokens = 0; ///< bounds that choose-tiles looks up for the call, as TunedChoice has them
   CallShape call;
   size_t step = 0;           ///< the first of the function's steps with this problem
-  std::vector<Trial> trials; ///< the first is the model's choice
+  std::vector<Trial> trials; ///< the first is the choice of the model, or what the trials start from
   size_t chosen = 0;         ///< index of the trial that the database gets
 
   /// `256`, or `256 of prompts up to 64`
@@ -51,11 +51,11 @@ struct CallTimes {
   double modelSeconds = 0, seconds = 0;
 };
 
-/// The problems of the calls in a module that has run the pipeline with no database. Each is measured in one call for
-/// each kernel that choose-tiles chooses: in the first that has as many rows as its bound, or else the first that it
-/// takes. Trials are every configuration of every family that runs the op, those included that only a tuner tries,
-/// except those whose modelled time is more than `mostOfBest` times the best; at most the `mostTrials` most promising
-/// of each problem are kept.
+/// The problems of the calls in a module that has run the pipeline with the database that trials start from. Each is
+/// measured in one call for each kernel that choose-tiles chooses: in the first that has as many rows as its bound, or
+/// else the first that it takes. Trials are every configuration of every family that runs the op, those included that
+/// only a tuner tries, except those whose modelled time is more than `mostOfBest` times the best; at most the
+/// `mostTrials` most promising of each problem are kept.
 std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<CallShape> calls,
                                         double mostOfBest, size_t mostTrials);
 

@@ -22,13 +22,12 @@ Expected<std::unique_ptr<Module>> compileForTuning(const TuneOptions &command, c
 }
 
 TrialPlans::TrialPlans(const TuneOptions &command, PipelineOptions pipeline, std::string folder,
-                       ArrayRef<TuningProblem> problems, Device &device, int64_t layers)
-    : command(command), pipeline(std::move(pipeline)), folder(std::move(folder)), problems(problems), device(device),
-      weights(std::make_unique<KeptWeights>(std::make_shared<RandomCheckpoint>(1, layers))) {}
+                       const TuningDatabase &start, ArrayRef<TuningProblem> problems, Device &device, int64_t layers)
+    : command(command), pipeline(std::move(pipeline)), folder(std::move(folder)), start(start), problems(problems),
+      device(device), weights(std::make_unique<KeptWeights>(std::make_shared<RandomCheckpoint>(1, layers))) {}
 
 Expected<CompiledPlan> TrialPlans::compile(Choose choose, const Twine &name) const {
-  TuningDatabase database;
-  database.target = command.target;
+  TuningDatabase database = start;
   for (const TuningProblem &problem : problems)
     database.set(
         {.problem = problem.name, .rows = problem.rows, .choice = choose(problem)->choice, .tokens = problem.tokens});

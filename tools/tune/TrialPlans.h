@@ -21,13 +21,13 @@ class TrialPlans {
 public:
   /// The trial that a plan uses for a problem.
   using Choose = function_ref<const Trial *(const TuningProblem &)>;
-  /// The model's choices.
+  /// The first choices: the model's, or those that the command starts from.
   static const Trial *modelChoice(const TuningProblem &problem) { return &problem.trials[0]; }
 
-  /// Plans of a model with that number of layers go to `folder`, which need not exist. Arguments that are passed by
-  /// reference must outlive them.
-  TrialPlans(const TuneOptions &command, PipelineOptions pipeline, std::string folder, ArrayRef<TuningProblem> problems,
-             Device &device, int64_t layers);
+  /// Plans of a model with that number of layers go to `folder`, which need not exist. `start` has what is chosen for
+  /// other problems. Arguments that are passed by reference must outlive them.
+  TrialPlans(const TuneOptions &command, PipelineOptions pipeline, std::string folder, const TuningDatabase &start,
+             ArrayRef<TuningProblem> problems, Device &device, int64_t layers);
 
   /// Compiles the plan FOLDER/NAME.plan; several threads may at once. Error: a kernel that cannot be compiled; files
   /// that cannot be written.
@@ -44,6 +44,7 @@ private:
   const TuneOptions &command;
   PipelineOptions pipeline;
   std::string folder;
+  const TuningDatabase &start;
   ArrayRef<TuningProblem> problems;
   Device &device;
   std::unique_ptr<WeightSource> weights;

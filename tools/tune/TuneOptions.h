@@ -11,6 +11,7 @@ struct TuneOptions {
   std::string model;
   PipelineChoices pipeline;
   std::string target = "sm_90a";
+  std::string tuning = "none"; ///< what trials start from, as openTuning takes it
   std::vector<Entry> entries = {Entry::Prefill, Entry::Decode};
   std::vector<int64_t> batches = {1, 8};
   std::vector<int64_t> lengths = {64, 256, 1024};

@@ -34,7 +34,9 @@ Error Tuner::open() {
   if (pipeline->decode == "auto")
     pipeline->decode = "graph";
   SourceManager sources;
-  auto module = compileForTuning(command, *pipeline, "none", sources);
+  if (Error error = openTuning(command.tuning, command.target, sources).moveInto(start))
+    return error;
+  auto module = compileForTuning(command, *pipeline, command.tuning, sources);
   if (!module)
     return module.takeError();
   Expected<const Target *> target = findTarget(command.target);
@@ -54,7 +56,7 @@ Error Tuner::open() {
   if (!opened)
     return opened.takeError();
   device = std::move(*opened);
-  plans.emplace(command, std::move(*pipeline), output + ".work", problems, *device,
+  plans.emplace(command, std::move(*pipeline), output + ".work", start, problems, *device,
                 (*module)->intAttribute("layers", 1));
   Expected<KernelTimer> made = KernelTimer::create(*device);
   if (!made)
@@ -306,8 +308,7 @@ Error Tuner::choose() {
 }
 
 TuningDatabase Tuner::database() const {
-  TuningDatabase database;
-  database.target = command.target;
+  TuningDatabase database = start;
   database.device = device->model();
   for (const TuningProblem &problem : problems) {
     const Trial &chosen = problem.trials[problem.chosen];

@@ -35,7 +35,7 @@ public:
 
   ArrayRef<TuningProblem> results() const { return problems; }
   ArrayRef<CallTimes> callTimes() const { return wholeCalls; }
-  /// The choice for every problem.
+  /// The choice for every problem, beside those of the database that the trials started from.
   TuningDatabase database() const;
 
 private:
@@ -59,6 +59,7 @@ private:
 
   const TuneOptions &command;
   std::string output;
+  TuningDatabase start; ///< what trials start from
   std::unique_ptr<Device> device;
   std::optional<KernelTimer> timer;
   std::vector<TuningProblem> problems;

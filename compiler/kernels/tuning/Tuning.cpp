@@ -175,4 +175,22 @@ const TuningDatabase *shippedTuning(StringRef target) {
   return it == databases.end() ? nullptr : &it->second;
 }
 
+Expected<TuningDatabase> openTuning(StringRef name, StringRef target, SourceManager &sources) {
+  TuningDatabase none;
+  none.target = target.str();
+  if (name == "none")
+    return none;
+  if (name == "shipped") {
+    const TuningDatabase *shipped = shippedTuning(target);
+    return shipped ? *shipped : none;
+  }
+  Expected<const SourceFile *> file = sources.open(name);
+  if (!file)
+    return file.takeError();
+  Expected<TuningDatabase> database = TuningDatabase::parse(*file);
+  if (database && database->target != target)
+    return makeFileError(name, "expected measurements for " + target + ", got " + database->target);
+  return database;
+}
+
 } // namespace kiln

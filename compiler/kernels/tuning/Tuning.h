@@ -62,4 +62,8 @@ private:
 /// The database that comes with the program; null: there is none for this target.
 const TuningDatabase *shippedTuning(StringRef target);
 
+/// The database of a name: `none`, an empty one; `shipped`, that of the program, or an empty one; or a file's. Error:
+/// an error of the file's reader, or a database of another target.
+Expected<TuningDatabase> openTuning(StringRef name, StringRef target, SourceManager &sources);
+
 } // namespace kiln

@@ -13,7 +13,7 @@ std::vector<KernelVariant> TileChooser::withCacheBounds(const Op &op, const Kern
   const int64_t mostRows = valueAt(rowsOf(op), upperBounds(op));
   variants.push_back({mostRows, 0, atBound});
   std::vector<KernelVariant> all;
-  for (int64_t tokens : measured ? measured->tokenBounds(problemName(op)) : std::vector<int64_t>()) {
+  for (int64_t tokens : measured.tokenBounds(problemName(op))) {
     auto add = [&](int64_t few) {
       auto general = llvm::find_if(variants, [&](const KernelVariant &variant) { return variant.takes(few, tokens); });
       std::optional<KernelChoice> own = measuredChoice(op, boundsForRows(op, few), family, tokens);

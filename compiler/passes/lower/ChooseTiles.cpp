@@ -48,26 +48,6 @@ static DimBinding dimsOfInterest(const Module &module, const PassOptions &option
   return dims;
 }
 
-/// The database that option `tuning` names, or null. `own` keeps one of a file. Error: an error of the file's reader,
-/// or a database of another target.
-static Expected<const TuningDatabase *> tuningOf(StringRef name, const Target &target, SourceManager &sources,
-                                                 std::optional<TuningDatabase> &own) {
-  if (name == "none")
-    return nullptr;
-  if (name == "shipped")
-    return shippedTuning(target.name);
-  Expected<const SourceFile *> file = sources.open(name);
-  if (!file)
-    return file.takeError();
-  Expected<TuningDatabase> database = TuningDatabase::parse(*file);
-  if (!database)
-    return database.takeError();
-  if (database->target != target.name)
-    return makeFileError(name, "expected measurements for " + target.name + ", got " + database->target);
-  own = std::move(*database);
-  return &*own;
-}
-
 static Error chooseTiles(Module &module, const PassOptions &options) {
   Expected<const Target *> target = targetOf(module);
   if (!target)
@@ -77,8 +57,7 @@ static Error chooseTiles(Module &module, const PassOptions &options) {
       return makeError(module.loc, "choose-tiles: tiles: expected settings of " + name + " like {threads = 128}, got " +
                                        settings.str());
   SourceManager sources;
-  std::optional<TuningDatabase> own;
-  Expected<const TuningDatabase *> measured = tuningOf(options.getString("tuning"), **target, sources, own);
+  Expected<TuningDatabase> measured = openTuning(options.getString("tuning"), (*target)->name, sources);
   if (!measured)
     return measured.takeError();
   int64_t batchInvariant = options.getInt("batch_invariant");

@@ -184,9 +184,9 @@ Expected<Tile> TileChooser::compareTiles(const Op &op, const KernelFamily &famil
 /// order of sums differs from the family's where that is fixed.
 std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimBinding &dims,
                                                         const KernelFamily &family, int64_t tokens) const {
-  if (!measured || preferredFamily(op) || (isVerified(op) && !hasFixedForm(op, family)))
+  if (preferredFamily(op) || (isVerified(op) && !hasFixedForm(op, family)))
     return std::nullopt;
-  const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims), tokens);
+  const TunedChoice *found = measured.find(problemName(op), valueAt(rowsOf(op), dims), tokens);
   if (!found)
     return std::nullopt;
   const KernelFamily &foundFamily = *found->choice.family;

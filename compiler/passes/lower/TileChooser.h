@@ -18,8 +18,8 @@ void dropNeedless(std::vector<KernelVariant> &variants);
 /// Chooses for the ops of one module.
 class TileChooser {
 public:
-  /// `measured` may be null. `batchInvariant`: as ModuleAttribute::batchInvariant says.
-  TileChooser(const Target &target, const AttributeMap &wanted, DimBinding interest, const TuningDatabase *measured,
+  /// `batchInvariant`: as ModuleAttribute::batchInvariant says.
+  TileChooser(const Target &target, const AttributeMap &wanted, DimBinding interest, const TuningDatabase &measured,
               int64_t batchInvariant)
       : target(target), wanted(wanted), interest(std::move(interest)), measured(measured),
         batchInvariant(batchInvariant) {}
@@ -69,7 +69,7 @@ private:
   const Target &target;
   const AttributeMap &wanted; ///< settings by family or elementwise op
   DimBinding interest;
-  const TuningDatabase *measured;
+  const TuningDatabase &measured;
   int64_t batchInvariant;
   std::set<std::string> used; ///< names of `wanted`
   /// The results of cheapestTile for products in tensor cores, by structure, upper bounds and dims.

@@ -101,6 +101,10 @@ void addTune(CLI::App &app, TuneOptions &command) {
   addDType(*sub, command.pipeline.dtype);
   addBatchInvariant(*sub, command.pipeline.batchInvariant);
   addTarget(*sub, command.target);
+  sub->add_option("--tuning", command.tuning,
+                  "what trials start from: none, the model's choices; shipped; or a file of kiln tune")
+      ->check(checkNotEmpty)
+      ->capture_default_str();
   addList(*sub, "--what", command.entries, std::vector<std::string>{"prefill", "decode", "score"},
           "functions whose kernels are measured");
   addList(*sub, "--batch", command.batches, checkCount, "sequences at once");

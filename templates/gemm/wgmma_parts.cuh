@@ -16,6 +16,7 @@
 #include "device/warpgroup.cuh"
 #include "epilogue.cuh"
 #include "gemm/tile_order.cuh"
+#include "gemm/wgmma_shape.cuh"
 
 namespace kiln {
 

@@ -28,11 +28,11 @@ std::vector<ChoiceBound> boundsOfPromptClass(const Op &op, int64_t mostTokens) {
   const int64_t tokens = mostTokens == tokensOfRows(op)->max ? 0 : mostTokens;
   std::vector<ChoiceBound> bounds;
   // With tiles for the longest prompt, one that is much shorter would leave multiprocessors idle; and up to half of it,
-  // attention has one range of keys, so that two blocks that share the ranges would gain nothing.
-  if (tokens == 0)
-    for (int64_t quarters : {2, 3})
-      if (const int64_t rows = mostTokens * quarters / 4; rows > promptClasses.back())
-        bounds.push_back({rows, tokens});
+  // attention has one range of keys, so that two blocks that share the ranges would gain nothing. Only the last class
+  // has such prompts.
+  for (int64_t quarters : {2, 3})
+    if (const int64_t rows = mostTokens * quarters / 4; rows > promptClasses.back())
+      bounds.push_back({rows, tokens});
   for (int64_t sequences : sequencesOf(mostTokens))
     if (sequences * mostTokens < most)
       bounds.push_back({sequences * mostTokens, tokens});

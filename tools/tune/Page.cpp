@@ -27,12 +27,14 @@ void writeTable(Html &html, ArrayRef<StringRef> names, ArrayRef<std::vector<std:
 void writeCalls(Html &html, ArrayRef<CallTimes> calls) {
   auto section = html.in("section", {{"id", "calls"}});
   html.element("h2", {}, "Calls");
-  html.element("p", {}, "A whole call with what the compiler's model chose, and with what the database says now.");
+  html.element("p", {},
+               "A whole call with the first choices, those of the compiler's model or of the database that --tuning "
+               "names, and with the chosen ones.");
   std::vector<std::vector<std::string>> rows;
   for (const CallTimes &times : calls)
     rows.push_back({times.call.str(), microseconds(times.modelSeconds), microseconds(times.seconds),
                     formatv("{0:F1} %", (times.modelSeconds / times.seconds - 1) * 100).str()});
-  writeTable(html, {"call", "model (µs)", "chosen (µs)", "gain"}, rows);
+  writeTable(html, {"call", "first (µs)", "chosen (µs)", "gain"}, rows);
 }
 
 /// A picture of one setting: its values to the right, time over the fastest trial's time upwards, on a logarithmic
@@ -106,14 +108,14 @@ private:
   std::set<int64_t> values;
 };
 
-/// Writes the model's choice, the chosen trial and the five fastest.
+/// Writes the first choice, the chosen trial and the five fastest.
 void writeTrials(Html &html, const TuningProblem &problem) {
   std::vector<std::vector<std::string>> rows;
   for (const auto &[rank, i] : llvm::enumerate(problem.ranking())) {
     if (rank >= 5 && i != 0 && i != problem.chosen)
       continue;
     const Trial &trial = problem.trials[i];
-    std::string what = i == 0 ? "the model's choice" : "";
+    std::string what = i == 0 ? "the first choice" : "";
     if (i == problem.chosen)
       what += what.empty() ? "chosen" : ", chosen";
     rows.push_back({trial.configuration(), std::to_string(rank + 1), microseconds(trial.seconds),
@@ -139,10 +141,10 @@ void writeRejected(Html &html, const TuningProblem &problem) {
 
 void writeProblem(Html &html, const TuningProblem &problem) {
   auto part = html.in("details", {{"class", "part"}});
-  const Trial &best = problem.trials[problem.fastest()], &model = problem.trials[0];
+  const Trial &best = problem.trials[problem.fastest()], &first = problem.trials[0];
   html.element("summary", {},
-               problem.name + formatv(", rows {0}: {1} µs, the model's choice {2} µs, of {3} trials", problem.bounds(),
-                                      microseconds(best.seconds), microseconds(model.seconds), problem.trials.size())
+               problem.name + formatv(", rows {0}: {1} µs, the first choice {2} µs, of {3} trials", problem.bounds(),
+                                      microseconds(best.seconds), microseconds(first.seconds), problem.trials.size())
                                   .str());
   writeTrials(html, problem);
   writeRejected(html, problem);
@@ -175,7 +177,7 @@ std::string tuningPage(StringRef title, ArrayRef<CallTimes> calls, ArrayRef<Tuni
                 "settings a dot is a trial, its height the "
                 "time over the fastest one's.");
       html.element("span", {{"class", "legend side-a"}}, "the fastest");
-      html.element("span", {{"class", "legend side-b"}}, "the model's choice");
+      html.element("span", {{"class", "legend side-b"}}, "the first choice");
     }
     for (const TuningProblem &problem : problems)
       writeProblem(html.line(), problem);

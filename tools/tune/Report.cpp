@@ -11,22 +11,22 @@ static size_t countOf(const TuningProblem &problem, Trial::State state) {
 /// Within calls, a trial may be chosen that was not the fastest when it was timed first.
 static std::string chosenText(const TuningProblem &problem) {
   if (problem.chosen == 0)
-    return "the model's";
+    return "the first";
   return problem.chosen == problem.fastest() ? "the fastest" : problem.trials[problem.chosen].configuration();
 }
 
 static void printProblems(raw_ostream &os, ArrayRef<TuningProblem> problems) {
-  os << "| problem | rows | trials | wrong | failed | model (µs) | its rank | best (µs) | gain | worst (µs) | chosen | "
+  os << "| problem | rows | trials | wrong | failed | first (µs) | its rank | best (µs) | gain | worst (µs) | chosen | "
         "fastest |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const TuningProblem &problem : problems) {
     std::vector<size_t> ranking = problem.ranking();
-    const Trial &model = problem.trials.front(), &best = problem.trials[problem.fastest()];
-    size_t rank = llvm::count_if(ranking, [&](size_t i) { return problem.trials[i].seconds < model.seconds; }) + 1;
+    const Trial &first = problem.trials.front(), &best = problem.trials[problem.fastest()];
+    size_t rank = llvm::count_if(ranking, [&](size_t i) { return problem.trials[i].seconds < first.seconds; }) + 1;
     double worst = ranking.empty() ? 0 : problem.trials[ranking.back()].seconds;
     os << formatv("| {0} | {1} | {2} | {3} | {4} | {5:F2} | {6} | {7:F2} | {8:F1} % | {9:F2} | {10} | {11} |\n",
                   problem.name, problem.bounds(), problem.trials.size(), countOf(problem, Trial::State::Wrong),
-                  countOf(problem, Trial::State::Failed), model.seconds * 1e6, rank, best.seconds * 1e6,
-                  best.seconds > 0 ? (model.seconds / best.seconds - 1) * 100 : 0, worst * 1e6, chosenText(problem),
+                  countOf(problem, Trial::State::Failed), first.seconds * 1e6, rank, best.seconds * 1e6,
+                  best.seconds > 0 ? (first.seconds / best.seconds - 1) * 100 : 0, worst * 1e6, chosenText(problem),
                   best.configuration());
   }
 }
@@ -86,7 +86,7 @@ static void printSettings(raw_ostream &os, ArrayRef<TuningProblem> problems) {
 }
 
 static void printCalls(raw_ostream &os, ArrayRef<CallTimes> calls) {
-  os << "| call | model's choices (µs) | chosen (µs) | gain |\n|---|---|---|---|\n";
+  os << "| call | first choices (µs) | chosen (µs) | gain |\n|---|---|---|---|\n";
   for (const CallTimes &times : calls)
     os << formatv("| {0} | {1:F2} | {2:F2} | {3:F1} % |\n", times.call.str(), times.modelSeconds * 1e6,
                   times.seconds * 1e6, (times.modelSeconds / times.seconds - 1) * 100);

@@ -77,6 +77,7 @@ std::vector<Strategy> matmulStrategies() {
         {"cluster_n", "blocks of a cluster that copy the same rows for each other", 1, 8},
         {"parts", "blocks of a cluster that share the depth of a tile", 1, 8},
         {"ranges", "ranges of the depth that a block adds one after the other", 1, 16},
+        {"shared", "bytes of shared memory that a block asks for, at least", 1, 232448},
         {"blocks", "blocks of a launch at most, without parts", 1, 1024}},
        {"precision=f32", "precision=tf32"}},
       {"matmul",

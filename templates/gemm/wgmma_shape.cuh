@@ -105,6 +105,6 @@ template <class Config, class T> struct WgmmaTiledStorage {
 };
 
 template <class Config, class T>
-constexpr SharedBytes kWgmmaTiledShared = {0, sizeof(WgmmaTiledStorage<Config, T>)};
+constexpr SharedBytes kWgmmaTiledShared = {0, max(i64(sizeof(WgmmaTiledStorage<Config, T>)), i64(Config::kShared))};
 
 } // namespace kiln

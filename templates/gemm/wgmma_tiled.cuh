@@ -41,7 +41,7 @@
 //
 // Shared memory, all dynamic: kStages · (kTileM + kTileN) · 128 bytes, the barriers, and with parts
 // (1 - 1 / kParts) · kTileM · kTileN · 4 bytes for sums. With kMails, kTeams · (8 · kTileM + 16) + 32 bytes,
-// and with kReadsRows and one team 6 rows of the left operand.
+// and with kReadsRows and one team 6 rows of the left operand; or kShared bytes, if these are more.
 //
 // Registers: a consumer's sums take kTileM / kConsumers · kTileN / 128, twice that with ranges. The producer gives
 // registers to the consumers.
@@ -65,6 +65,7 @@
 //   kClusterM, kClusterN, kParts  the blocks of a cluster, powers of two, up to 8 in all; kTileM / kClusterN is a
 //                       multiple of 8, kTileN / kClusterM of g
 //   kRanges             1 with parts
+//   kShared             bytes that the block takes at least, so that no more blocks share a multiprocessor than should
 //   kMails, kReadsRows  optional: the epilogue shares operands of rows by mail
 //
 // Epilogue: as in mma_tiled.cuh, also with operands of rows (epilogue.cuh).

@@ -34,6 +34,11 @@ struct Target {
 
   int computeCapability() const; ///< 90 for sm_90a
 
+  /// Bytes of shared memory that a block asks for so that no more than so many blocks share a multiprocessor. Blocks
+  /// start where others have ended, so that without it a kernel with fewer blocks than multiprocessors may have two of
+  /// them on one, while another one is idle.
+  int64_t sharedOfAtMost(int64_t blocks) const;
+
   /// The most operations per second on elements of this type, in tensor cores or outside. `isRounded`: fp32 whose
   /// factors are rounded to tf32, for which tensor cores have half their rate.
   double arithmeticRate(DType dtype, bool isRounded = false) const;

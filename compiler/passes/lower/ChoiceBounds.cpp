@@ -27,11 +27,15 @@ std::vector<ChoiceBound> boundsOfPromptClass(const Op &op, int64_t mostTokens) {
   const int64_t most = valueAt(rowsOf(op), boundsForRows(op, INT64_MAX, mostTokens));
   const int64_t tokens = mostTokens == tokensOfRows(op)->max ? 0 : mostTokens;
   std::vector<ChoiceBound> bounds;
-  // With tiles for the longest prompt, one that is much shorter would leave multiprocessors idle; and up to half of it,
-  // attention has one range of keys, so that two blocks that share the ranges would gain nothing. Only the last class
-  // has such prompts.
+  // With tiles for the longest prompt of a class, one that is much shorter would leave multiprocessors idle; and up to
+  // half of it, attention of the last class has one range of keys, so that two blocks that share the ranges would gain
+  // nothing.
+  int64_t others = promptClasses.front(); // up to so many tokens, another class has them, or tiles are small anyway
+  for (int64_t bound : promptClasses)
+    if (bound < mostTokens)
+      others = bound;
   for (int64_t quarters : {2, 3})
-    if (const int64_t rows = mostTokens * quarters / 4; rows > promptClasses.back())
+    if (const int64_t rows = mostTokens * quarters / 4; rows > others)
       bounds.push_back({rows, tokens});
   for (int64_t sequences : sequencesOf(mostTokens))
     if (sequences * mostTokens < most)

@@ -93,10 +93,10 @@ Expected<std::string> TileChooser::orderOfClass(const Op &op, int64_t tokens, Ar
       return llvm::any_of(at.candidates, [&](const PromptCandidate &candidate) { return candidate.order == order; });
     });
   };
-  const PromptRows &one = all.front();
-  if (one.tokens != 0)
+  const auto *one = llvm::find_if(all, [&](const PromptRows &at) { return at.tokens != 0 && at.rows == tokens; });
+  if (one != all.end())
     if (std::optional<KernelChoice> found =
-            measuredChoice(op, one.dims, *one.candidates.front().choice.family, one.tokens))
+            measuredChoice(op, one->dims, *one->candidates.front().choice.family, one->tokens))
       if (std::string order = orderOfSums(op, *found); isOfAll(order))
         return order;
   std::vector<SecondsByOrder> secondsOfTypical;

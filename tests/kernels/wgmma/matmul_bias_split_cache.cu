@@ -12,7 +12,7 @@ using Element = bf16;
 struct Config {
   static constexpr int kCols = 264, kDepth = 72;
   static constexpr int kTileM = 128, kTileN = 128, kStages = 3, kConsumers = 1, kTeams = 2;
-  static constexpr int kClusterM = 1, kClusterN = 1, kParts = 1, kRanges = 1;
+  static constexpr int kClusterM = 1, kClusterN = 1, kParts = 1, kRanges = 1, kShared = 1;
   static constexpr int kHeads = 2, kHeadSize = 16, kCapacity = 64;
 };
 struct Epilogue {

@@ -7,7 +7,7 @@ using Element = bf16;
 struct Config {
   static constexpr int kCols = 96, kDepth = 96;
   static constexpr int kTileM = 128, kTileN = 128, kStages = 3, kConsumers = 1, kTeams = 2;
-  static constexpr int kClusterM = 1, kClusterN = 1, kParts = 1, kRanges = 1;
+  static constexpr int kClusterM = 1, kClusterN = 1, kParts = 1, kRanges = 1, kShared = 1;
 };
 #include "functors/norm_groups_ahead.cuh"
 extern "C" __global__ void __launch_bounds__(WgmmaTiledShape<Config, Element>::kThreads)

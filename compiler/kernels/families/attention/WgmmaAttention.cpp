@@ -88,8 +88,7 @@ static int64_t sharedForFew(const Op &op, const Target &target, int64_t queries,
   // Those with the most keys come first, so that two rounds are balanced. Of two ways, all have as many.
   const int64_t rounds = ways == 1 ? 2 : 1;
   int64_t resident = std::max<int64_t>(1, llvm::divideCeil(valueAt(blocks, upper), rounds * multiprocessors));
-  int64_t tooMuch = static_cast<int64_t>(target.sharedPerMultiprocessor) / (resident + 1) - 1024; // for one block more
-  return std::min<int64_t>(target.sharedPerBlock, tooMuch + 128);
+  return target.sharedOfAtMost(resident);
 }
 
 static std::vector<Tile> wgmmaFlashConfigurations(const Op &op, const Target &target, const DimBinding &upper) {

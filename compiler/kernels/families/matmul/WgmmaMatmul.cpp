@@ -22,7 +22,7 @@ namespace {
 
 /// The settings of a tile.
 struct WgmmaBlock {
-  int64_t m, n, stages, consumers, teams, blocks, clusterM, clusterN, parts, ranges;
+  int64_t m, n, stages, consumers, teams, blocks, clusterM, clusterN, parts, ranges, shared;
   bool mails;
   int64_t rowBytes = 0; ///< of the rows that come to shared memory, for their statistics
 
@@ -30,7 +30,7 @@ struct WgmmaBlock {
       : m(setting(tile, "tile_m")), n(setting(tile, "tile_n")), stages(setting(tile, "stages")),
         consumers(setting(tile, "consumers")), teams(setting(tile, "teams")), blocks(setting(tile, "blocks")),
         clusterM(setting(tile, "cluster_m")), clusterN(setting(tile, "cluster_n")), parts(setting(tile, "parts")),
-        ranges(setting(tile, "ranges")), mails(rowMailBytes(op) > 0) {
+        ranges(setting(tile, "ranges")), shared(setting(tile, "shared")), mails(rowMailBytes(op) > 0) {
     const Type &left = anchor(op)->operand(0)->type;
     if (computesStatistics(op) && teams == 1)
       rowBytes = *left.lastDim().asConstant() * dtypeSize(left.dtype);
@@ -45,14 +45,15 @@ struct WgmmaBlock {
   /// for the sums of one instruction. Warps beside the producer that compute statistics keep some.
   int64_t mostRegisters() const { return threads() > 384 ? 160 : threads() > 256 && mails ? 232 : 240; }
   bool canStart() const { return n / 2 + 32 <= 65536 / threads(); }
-  /// As the template lays it out: the stages and their barriers, the sums of other parts, and operands of rows.
+  /// As the template lays it out: the stages and their barriers, the sums of other parts, and operands of rows. A block
+  /// may ask for more.
   int64_t sharedBytes() const {
     int64_t ofParts = parts == 1 ? 0 : m * n / parts * (parts - 1) * 4 + 16;
     int64_t bytes = stages * ((m + n) * stepBytes + 2 * barrierBytes) + teams * barrierBytes + ofParts;
     if (mails) // behind the sums of other parts, or a byte without any
       bytes = static_cast<int64_t>(llvm::alignTo(bytes + (parts == 1 ? 1 : 0), 16)) +
               std::max<int64_t>(6 * rowBytes, 16) + teams * (8 * m + 16) + 32;
-    return static_cast<int64_t>(llvm::alignTo(bytes, 1024));
+    return std::max(shared, static_cast<int64_t>(llvm::alignTo(bytes, 1024)));
   }
 
   int64_t cluster() const { return clusterM * clusterN * parts; }
@@ -107,6 +108,12 @@ struct Shares {
 
 } // namespace
 
+/// Clusters whose blocks have a multiprocessor each: those of more than two blocks do not fill the GPU.
+static int64_t clustersAtOnce(const WgmmaBlock &block, const Target &target) {
+  const double share = block.cluster() > 2 ? target.times.wgmmaTiled.clusteredShare : 1;
+  return static_cast<int64_t>(target.multiprocessors * share) / block.cluster();
+}
+
 /// The tile with as many stages as a block of so many bytes has room for, up to so many, or steps.
 static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, Shares shares, int64_t bytes,
                    int64_t mostStages = usualStages) {
@@ -116,6 +123,7 @@ static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, S
                {"consumers", roles.consumers},
                {"parts", shares.parts},
                {"ranges", shares.ranges},
+               {"shared", 1}, // what it needs
                {"stages", 0},
                {"teams", roles.teams},
                {"tile_m", roles.m},
@@ -126,21 +134,40 @@ static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, S
                                 static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), block.parts)));
   int64_t room = bytes - block.sharedBytes(), ofStage = (roles.m + n) * stepBytes + 2 * barrierBytes;
   tile.insert_or_assign("stages", std::min({mostStages, most, room / ofStage}));
-  if (block.cluster() > 2) {
-    auto filled = static_cast<int64_t>(target.multiprocessors * target.times.wgmmaTiled.clusteredShare);
-    tile.insert_or_assign("blocks", filled / block.cluster() * block.cluster());
-  }
+  if (block.cluster() > 2)
+    tile.insert_or_assign("blocks", clustersAtOnce(block, target) * block.cluster());
+  return tile;
+}
+
+/// The blocks of a launch.
+static Expr gridOf(const Op &op, const WgmmaBlock &block) {
+  MatmulProblem problem = matmulProblem(op);
+  Expr tiles =
+      ceilDiv(problem.rows, Expr(block.m * block.clusterM)) * ceilDiv(problem.cols, Expr(block.n * block.clusterN));
+  Expr clusters = block.parts > 1 ? tiles : min(Expr(block.blocks / block.cluster()), tiles);
+  return clusters * Expr(block.cluster());
+}
+
+/// The tile, whose blocks have a multiprocessor each if there are enough of these.
+static Tile spread(const Op &op, const Target &target, Tile tile, const DimBinding &dims) {
+  const WgmmaBlock block(op, tile);
+  const int64_t forOne = target.sharedOfAtMost(1);
+  const int64_t blocks = valueAt(gridOf(op, block), dims);
+  if (block.sharedBytes() < forOne && blocks <= clustersAtOnce(block, target) * block.cluster())
+    tile.insert_or_assign("shared", forOne);
   return tile;
 }
 
 /// The sound tiles of these roles and widths, each also with less shared memory if it is small.
-static void addTiles(std::vector<Tile> &tiles, const Op &op, const Target &target, ArrayRef<Roles> roles,
-                     ArrayRef<int64_t> cols, Shares shares) {
+static void addTiles(std::vector<Tile> &tiles, const Op &op, const Target &target, const DimBinding &dims,
+                     ArrayRef<Roles> roles, ArrayRef<int64_t> cols, Shares shares) {
   for (Roles role : roles)
     for (int64_t n : cols) {
       Tile tile = tileOf(op, target, role, n, shares, target.sharedPerBlock);
-      if (isSoundWgmmaTiled(op, tile))
+      if (isSoundWgmmaTiled(op, tile)) {
+        tile = spread(op, target, std::move(tile), dims);
         tiles.push_back(tile);
+      }
       // Beside a block of half the size, one of the next kernel has room, and reads its first weights early.
       Tile half = tileOf(op, target, role, n, shares, target.sharedPerMultiprocessor / 2 - 1024);
       if (WgmmaBlock(op, half).threads() <= 256 && setting(half, "stages") >= leastStagesOfHalf && half != tile &&
@@ -153,10 +180,10 @@ constexpr Roles wgmmaRoles[] = {{1, 2, 128}, {1, 2, 64}, {2, 1, 256}, {2, 1, 128
 /// Numbers of ranges that have, for many rows, the bits of tiles with as many parts.
 constexpr int64_t wgmmaRanges[] = {2, 4, 8};
 
-static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &target, const DimBinding &) {
+static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &target, const DimBinding &dims) {
   static constexpr int64_t cols[] = {256, 224, 192, 160, 128, 96, 64, 32};
   std::vector<Tile> tiles;
-  addTiles(tiles, op, target, wgmmaRoles, cols, {});
+  addTiles(tiles, op, target, dims, wgmmaRoles, cols, {});
   // The bits of a row of decode must not depend on the rows beside it, and so not on the parts of the depth.
   if (hasOneToken(anchor(op)->result()->type))
     return tiles;
@@ -164,9 +191,9 @@ static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &ta
   static constexpr Shares clusters[] = {{2, 1, 1}, {1, 2, 1}, {4, 1, 1}, {1, 4, 1}, {2, 2, 1}, {1, 1, 2},
                                         {1, 1, 4}, {1, 1, 8}, {2, 1, 2}, {1, 2, 2}, {2, 1, 4}, {1, 2, 4}};
   for (Shares shares : clusters)
-    addTiles(tiles, op, target, clusteredRoles, ArrayRef(cols).drop_front(2), shares);
+    addTiles(tiles, op, target, dims, clusteredRoles, ArrayRef(cols).drop_front(2), shares);
   for (int64_t ranges : wgmmaRanges)
-    addTiles(tiles, op, target, wgmmaRoles, cols, {.ranges = ranges});
+    addTiles(tiles, op, target, dims, wgmmaRoles, cols, {.ranges = ranges});
   return tiles;
 }
 
@@ -191,13 +218,14 @@ static SmallVector<int64_t, 4> balancedCols(const Op &op, const Target &target, 
 }
 
 /// The sound tiles with more stages than usual.
-static void addDeepTiles(std::vector<Tile> &tiles, const Op &op, const Target &target, Shares shares) {
+static void addDeepTiles(std::vector<Tile> &tiles, const Op &op, const Target &target, const DimBinding &dims,
+                         Shares shares) {
   static constexpr Roles roles[] = {{2, 1, 128}, {1, 1, 64}};
   for (Roles role : roles)
     for (int64_t n : {128, 96, 64, 32}) {
       Tile tile = tileOf(op, target, role, n, shares, target.sharedPerBlock, INT64_MAX);
       if (setting(tile, "stages") > usualStages && isSoundWgmmaTiled(op, tile))
-        tiles.push_back(std::move(tile));
+        tiles.push_back(spread(op, target, std::move(tile), dims));
     }
 }
 
@@ -209,7 +237,7 @@ static std::vector<Tile> wgmmaTiledTrials(const Op &op, const Target &target, co
     return tiles;
   auto addBalanced = [&](ArrayRef<Roles> roles, Shares shares) {
     for (Roles role : roles)
-      addTiles(tiles, op, target, role, balancedCols(op, target, dims, role.m * shares.n, shares.parts), shares);
+      addTiles(tiles, op, target, dims, role, balancedCols(op, target, dims, role.m * shares.n, shares.parts), shares);
   };
   addBalanced(wgmmaRoles, {});
   for (int64_t ranges : wgmmaRanges)
@@ -218,11 +246,11 @@ static std::vector<Tile> wgmmaTiledTrials(const Op &op, const Target &target, co
   static constexpr int64_t cols[] = {192, 160, 128, 96, 64};
   for (int64_t parts : {2, 4}) {
     addBalanced(partedRoles, {.parts = parts});
-    addTiles(tiles, op, target, ArrayRef(partedRoles).take_front(2), cols, {.parts = parts});
+    addTiles(tiles, op, target, dims, ArrayRef(partedRoles).take_front(2), cols, {.parts = parts});
   }
   static constexpr Shares deepShares[] = {{}, {.parts = 2}, {.parts = 4}, {.ranges = 2}, {.ranges = 4}};
   for (Shares shares : deepShares)
-    addDeepTiles(tiles, op, target, shares);
+    addDeepTiles(tiles, op, target, dims, shares);
   return tiles;
 }
 
@@ -240,11 +268,7 @@ static int64_t blocksOfHalf(const Op &op, const WgmmaBlock &block) {
 
 static Launch launchWgmmaTiled(const Op &op, const Tile &tile) {
   WgmmaBlock block(op, tile);
-  MatmulProblem problem = matmulProblem(op);
-  Expr tiles =
-      ceilDiv(problem.rows, Expr(block.m * block.clusterM)) * ceilDiv(problem.cols, Expr(block.n * block.clusterN));
-  Expr clusters = block.parts > 1 ? tiles : min(Expr(block.blocks / block.cluster()), tiles);
-  return {.grid = {clusters * Expr(block.cluster()), Expr(1), Expr(1)},
+  return {.grid = {gridOf(op, block), Expr(1), Expr(1)},
           .threads = block.threads(),
           .dynamicShared = block.sharedBytes(),
           .cluster = block.cluster(),
@@ -272,8 +296,7 @@ static Rounds roundsOf(const WgmmaBlock &block, const Target &target, double row
   auto cluster = static_cast<double>(block.cluster());
   double tiles = std::ceil(rows / static_cast<double>(block.m * block.clusterM)) *
                  std::ceil(cols / static_cast<double>(block.n * block.clusterN));
-  double share = block.cluster() > 2 ? target.times.wgmmaTiled.clusteredShare : 1;
-  double room = std::floor(target.multiprocessors * share / cluster) * static_cast<double>(block.resident());
+  auto room = static_cast<double>(clustersAtOnce(block, target) * block.resident());
   double grid = block.parts > 1 ? tiles : std::min(static_cast<double>(block.blocks / block.cluster()), tiles);
   double running = std::min(room, grid);
   return {std::ceil(tiles / grid) * std::ceil(grid / running), running * cluster,

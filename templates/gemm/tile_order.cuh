@@ -23,6 +23,7 @@ template <int kGroup> KILN_DEVICE TilePlace groupedTile(int tile, int tilesM, in
 /// same for the blocks of a cluster, kBlocks, that have one tile together.
 template <int kBlocks = 1, int kGroup = 16> struct GroupedTiles {
   static constexpr int kGroupTiles = kGroup; // along M
+  static constexpr bool kMayShareRows = true;
   int tilesM, tilesN;
 
   KILN_DEVICE int tileOf(int i) const { return int(blockIndexX()) / kBlocks + i * (int(gridBlocksX()) / kBlocks); }
@@ -35,6 +36,7 @@ template <int kBlocks = 1, int kGroup = 16> struct GroupedTiles {
 /// that they share columns in L2. Parts are whole stretches, kStretches of which a stripe has whatever the number of
 /// blocks and stripes; a stretch has a tile or more. Blocks may be left without tiles.
 template <int kStretches> struct StripeTiles {
+  static constexpr bool kMayShareRows = false; // scores of a row are merged when those of its tile have been counted
   int tilesM, tilesN;
   int parts = max(1, min(int(gridBlocksX()) / tilesM, kStretches));
   int part = int(blockIndexX()) / tilesM % parts;

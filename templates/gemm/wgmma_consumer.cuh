@@ -171,16 +171,16 @@ template <class Config, class T, class Order> struct WgmmaConsumer {
   static constexpr int kGroups = Shape::kGroups, kThreadRows = Shape::kThreadRows;
   static constexpr int V = Shape::kOutputVec, kVectors = Shape::kThreadCols / V;
 
-  /// The first row and column of a thread.
+  /// The first row and column of a thread, and the first row that no tile before its tile has.
   struct ThreadPlace {
-    int row, col;
+    int row, col, own;
     KILN_DEVICE int rowOf(int i) const { return row + i / 2 * 64 + i % 2 * 8; }
     KILN_DEVICE int colOf(int group, int vector) const { return col + group * Shape::kGroupCols + vector * V; }
   };
 
-  KILN_DEVICE static ThreadPlace threadPlace(TilePlace tile, int row) {
-    return {tile.m * Shape::kM + row + int(warpIndex() % 4) * 16 + int(laneIndex()) / 4,
-            tile.n * Shape::kN + int(laneIndex()) % 4 * Shape::kThreadCols};
+  KILN_DEVICE ThreadPlace threadPlace(TilePlace tile, int row) const {
+    return {block.firstRow(tile.m) + row + int(warpIndex() % 4) * 16 + int(laneIndex()) / 4,
+            tile.n * Shape::kN + int(laneIndex()) % 4 * Shape::kThreadCols, tile.m * Shape::kM};
   }
 };
 

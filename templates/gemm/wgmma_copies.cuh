@@ -38,6 +38,15 @@ template <class Config, class T, class Order> struct WgmmaBlock {
     return {place.m * Cluster::kBlocksM + at.m, place.n * Cluster::kBlocksN + at.n};
   }
 
+  /// Whether the last tile may begin at a row that the tile before has, too. Large tiles, and those that are stored
+  /// element by element, have no registers for that, and products of large ones take longer than their copies.
+  static constexpr bool kMayBeginEarlier =
+      Order::kMayShareRows && !Cluster::kCopiesToOthers && Shape::kSums <= 128 && Shape::kOutputVec > 1;
+  KILN_DEVICE int firstRow(int m) const {
+    const int own = m * Shape::kM;
+    return kMayBeginEarlier ? firstRowOfTile<Shape::kM>(own, rows) : own;
+  }
+
   /// The steps of the block's part.
   KILN_DEVICE int firstStep() const { return firstStepOf(at.part, Shape::kParts); }
   KILN_DEVICE int steps() const { return stepsOf(at.part, Shape::kParts); }
@@ -97,7 +106,7 @@ template <class Config, class T, class Order> struct WgmmaCopies {
     if (share >= block.sharesOfA(tile.m))
       return;
     const SharedAddress to = SharedAddress(shared.a[stage]) + u32(share * Shape::kShareM) * kSwizzledRowBytes;
-    const int own = tile.m * Shape::kM + share * Shape::kShareM,
+    const int own = block.firstRow(tile.m) + share * Shape::kShareM,
               row = Cluster::kIsOfBoth ? min(own, block.rows - 1) : own;
     if constexpr (Cluster::kBlocksN > 1)
       copyBoxToBlocks(to, a, {depth, row}, shared.full[stage], block.at.blocksOfRows());

@@ -43,12 +43,14 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
     typename OfRow::Type rows[kThreadRows];
     KILN_DEVICE const auto &operator[](int i) const { return rows[i]; }
   };
-  struct MailOfRows {
+  template <bool kWhole> struct MailOfRows {
     const Tiled &tiled;
     int team;
+    TilePlace place;
     Place at;
     KILN_DEVICE auto operator[](int i) const {
-      const u32 first = u32(Tiled::tightly(at.row)) % u32(Shape::kM);
+      const u32 first = kWhole || !Tiled::kMayBeginEarlier ? u32(Tiled::tightly(at.row)) % u32(Shape::kM)
+                                                           : u32(at.row - tiled.block.firstRow(place.m));
       const Vec<float, 2> &operands = tiled.shared.mail.ofRows[team][first + u32(Place{}.rowOf(i))];
       return typename OfRow::Type{operands[0], operands[1]};
     }
@@ -87,7 +89,7 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
 #pragma unroll
       for (int vector = 0; vector < kVectors; ++vector)
         loaded.operands[group][i][vector] =
-            tiled.template operandsAt<kWhole>(epilogue, at.rowOf(i), Tiled::tightly(at.colOf(group, vector)));
+            tiled.template operandsAt<kWhole>(epilogue, at, at.rowOf(i), Tiled::tightly(at.colOf(group, vector)));
   }
 
   //===--- a tile
@@ -113,19 +115,18 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
   KILN_DEVICE void finish(Sums &sums, u32 last, const Prepared &prepared, int i, TilePlace place, Place at) const {
     if constexpr (Shape::kMails) {
       tiled.waitForMail(i);
-      finishTile(sums, last, prepared.held, MailOfRows{tiled, i % Shape::kTeams, at}, place, at);
+      const int team = i % Shape::kTeams;
+      if (tiled.isWhole(place))
+        pass<true>(sums, last, prepared.held, MailOfRows<true>{tiled, team, place, at}, at);
+      else
+        pass<false>(sums, last, prepared.held, MailOfRows<false>{tiled, team, place, at}, at);
       tiled.releaseMail(i);
     } else {
-      finishTile(sums, last, prepared.held, prepared.ofRows, place, at);
+      if (tiled.isWhole(place))
+        pass<true>(sums, last, prepared.held, prepared.ofRows, at);
+      else
+        pass<false>(sums, last, prepared.held, prepared.ofRows, at);
     }
-  }
-  template <class Rows>
-  KILN_DEVICE void finishTile(Sums &sums, u32 last, const Loaded &held, const Rows &ofRows, TilePlace place,
-                              Place at) const {
-    if (tiled.isWhole(place))
-      pass<true>(sums, last, held, ofRows, at);
-    else
-      pass<false>(sums, last, held, ofRows, at);
   }
 
   /// Passes the sums to the epilogue when the last products have ended. kWhole: Tiled::isWhole.
@@ -153,7 +154,7 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
         const int row = at.rowOf(i), col = at.colOf(group, vector);
         passProduct(epilogue, Tiled::template product<V>(sums.total(), group, i, vector),
                     loaded.operands[group][kRows == 1 ? 0 : i][vector], ofRows[i], row, col,
-                    tiled.template exists<kWhole>(row, col));
+                    tiled.template exists<kWhole>(at, row, col));
       }
   }
 };

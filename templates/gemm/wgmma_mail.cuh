@@ -176,7 +176,7 @@ private:
 #pragma unroll 1
     for (int piece = warp; piece < kPieces; piece += kMailWarps) {
       const int row = piece * int(kWarpSize) + int(laneIndex());
-      const auto [first, second] = mail.receive(m * kM + row, stamp);
+      const auto [first, second] = mail.receive(tiled.block.firstRow(m) + row, stamp);
       shared.ofRows[team][row] = {first, second};
     }
     arrive(shared.loaded[team]);

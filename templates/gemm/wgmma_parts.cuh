@@ -59,7 +59,8 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
     tiled.waitForMail(0);
 #pragma unroll
     for (int row = 0; row < ceilDiv(kOwn, kGroups); ++row) {
-      const Vec<float, 2> &operands = tiled.shared.mail.ofRows[0][rowOf(at, row * kGroups) - place.m * Shape::kM];
+      const Vec<float, 2> &operands =
+          tiled.shared.mail.ofRows[0][rowOf(at, row * kGroups) - tiled.block.firstRow(place.m)];
       ofRows.rows[row] = {operands[0], operands[1]};
     }
     return ofRows;
@@ -132,7 +133,7 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
     for (int i = 0; i < kOwn; ++i)
 #pragma unroll
       for (int vector = 0; vector < kVectors; ++vector)
-        operands[i][vector] = tiled.template operandsAt<false>(epilogue, rowOf(at, i), colOf(at, i, vector));
+        operands[i][vector] = tiled.template operandsAt<false>(epilogue, at, rowOf(at, i), colOf(at, i, vector));
     tiled.finishRange(sums, last);
     const Own own = give(sums);
     waitClusterBarrier(tiled.shared.ofParts.complete, 0);
@@ -151,19 +152,20 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
       const ThreadVec sum = sumOf(own, i);
 #pragma unroll
       for (int vector = 0; vector < kVectors; ++vector)
-        pass<kWhole>(sum, vector, operands[i][vector], ofRows.rows[i / kGroups], rowOf(at, i), colOf(at, i, vector));
+        pass<kWhole>(sum, vector, operands[i][vector], ofRows.rows[i / kGroups], at, i);
     }
   }
 
   /// Passes a vector of a sum.
   template <bool kWhole, class OfRow>
-  KILN_DEVICE void pass(const ThreadVec &sum, int vector, const Operands &with, const OfRow &of, int row,
-                        int col) const {
+  KILN_DEVICE void pass(const ThreadVec &sum, int vector, const Operands &with, const OfRow &of, Place at,
+                        int i) const {
+    const int row = rowOf(at, i), col = colOf(at, i, vector);
     Vec<float, V> values;
 #pragma unroll
     for (int v = 0; v < V; ++v)
       values[v] = sum[vector * V + v];
-    passProduct(epilogue, values, with, of, row, col, tiled.template exists<kWhole>(row, col));
+    passProduct(epilogue, values, with, of, row, col, tiled.template exists<kWhole>(at, row, col));
   }
 };
 

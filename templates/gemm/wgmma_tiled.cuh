@@ -51,7 +51,7 @@
 // memory, teams behind the first compute them, if there are any.
 //
 // Edges: rows and columns past the end are zero in the stages, or what was there before. They are dropped before the
-// epilogue.
+// epilogue. So are rows of the tile before, where the last one begins earlier (product_boxes.cuh).
 //
 // The weight is read before waitForDependencies(): another kernel must not write it.
 //
@@ -101,6 +101,7 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
   using Consumer::kGroups, Consumer::kThreadRows, Consumer::kVectors, Consumer::V;
   using typename Consumer::Cluster, typename Consumer::RangeSums, typename Consumer::Shape, typename Consumer::Sums,
       typename Consumer::ThreadPlace;
+  static constexpr bool kMayBeginEarlier = WgmmaBlock<Config, T, Order>::kMayBeginEarlier;
 
   KILN_DEVICE void initBarriers() const {
     for (int i = 0; i < Shape::kStages; ++i) {
@@ -153,17 +154,21 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
   }
   KILN_DEVICE void releaseMail(int i) const { arrive(shared.mail.taken[i % Shape::kTeams]); }
 
-  /// What the epilogue reads for a vector, of the nearest row and columns if it lies past an end.
+  /// What the epilogue reads for a vector, of the nearest own row and columns if it lies past an end, or if another
+  /// block may be writing its row.
   template <bool kWhole, class Epilogue>
-  KILN_DEVICE auto operandsAt(const Epilogue &epilogue, int row, int col) const {
-    return epilogue.template operands<V>(kWhole ? row : min(row, rows - 1),
+  KILN_DEVICE auto operandsAt(const Epilogue &epilogue, ThreadPlace at, int row, int col) const {
+    return epilogue.template operands<V>(kWhole ? row : min(kMayBeginEarlier ? max(row, at.own) : row, rows - 1),
                                          kWhole || Shape::kColsAreExact ? col : min(col, Config::kCols - V));
   }
-  template <bool kWhole> KILN_DEVICE bool exists(int row, int col) const {
-    return kWhole || (row < rows && (Shape::kColsAreExact || col < Config::kCols));
+  /// Whether the tile stores a row's column.
+  template <bool kWhole> KILN_DEVICE bool exists(ThreadPlace at, int row, int col) const {
+    return kWhole ||
+           ((!kMayBeginEarlier || row >= at.own) && row < rows && (Shape::kColsAreExact || col < Config::kCols));
   }
-  /// Whether no row or column of the tile lies past an end. Such tiles are stored under no condition; so what the
-  /// epilogue computes of a row, like its batch and token, is computed once for all of a thread's columns.
+  /// Whether no row or column of the tile lies past an end, or would if it did not begin earlier. Such tiles are stored
+  /// under no condition; so what the epilogue computes of a row, like its batch and token, is computed once for all of
+  /// a thread's columns.
   KILN_DEVICE bool isWhole(TilePlace place) const {
     return (place.m + 1) * Shape::kM <= rows && (Shape::kColsAreExact || (place.n + 1) * Shape::kN <= Config::kCols);
   }

@@ -110,6 +110,22 @@ std::vector<WgmmaMatmulCase> wgmmaResidualCases() {
   };
 }
 
+std::vector<WgmmaMatmulCase> wgmmaOnceCases() {
+  auto make = [](DType type, int rows, int cols, ProductTile tile, int blocks) {
+    return matmulCase("matmul_once", type, rows, cols, 136, tile, blocks);
+  };
+  return {
+      make(DType::BF16, 130, 136, {128, 64, 3, 1, 2}, 2),            // a last tile with two rows of its own
+      make(DType::F16, 160, 96, {64, 96, 2, 1, 1}, 3),               // 32 rows past the end
+      make(DType::BF16, 161, 96, {64, 96, 2, 1, 1}, 3),              // 31: it begins where it would
+      make(DType::F16, 300, 100, {192, 64, 2, 3, 1}, 1),             // partial columns, tiles one after the other
+      make(DType::BF16, 70, 136, {128, 64, 2, 2, 1}, 1),             // one tile
+      make(DType::F16, 150, 136, {128, 64, 2, 2, 1, 1, 1, 2}, 1),    // parts
+      make(DType::BF16, 330, 128, {64, 64, 2, 1, 2, 1, 1, 1, 2}, 3), // ranges
+      make(DType::F16, 330, 128, {128, 64, 2, 1, 1, 2, 2}, 4),       // whole tiles of a cluster, zeros past the end
+  };
+}
+
 std::vector<WgmmaMatmulCase> wgmmaNormCases() {
   return {
       matmulCase("matmul_norm_bias", DType::BF16, 100, 136, 200, {128, 128, 3, 1, 2}, 1),
@@ -315,8 +331,8 @@ std::vector<AttentionCase> wgmmaFlashCases() {
 
 std::vector<Variant> allWgmmaKernels() {
   std::vector<Variant> all;
-  for (const auto &cases : {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaNormCases(), wgmmaGroupsCases(),
-                            wgmmaMailCases(), wgmmaHeadsCases(), wgmmaScoreCases()})
+  for (const auto &cases : {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaOnceCases(), wgmmaNormCases(),
+                            wgmmaGroupsCases(), wgmmaMailCases(), wgmmaHeadsCases(), wgmmaScoreCases()})
     for (const WgmmaMatmulCase &c : cases)
       all.push_back(c.kernel);
   for (const auto &cases : {wgmmaRowsCases(), wgmmaRowsMailCases()})

@@ -25,6 +25,7 @@ struct WgmmaRowsCase {
 std::vector<WgmmaMatmulCase> wgmmaActivationCases(); ///< matmul_bias_gelu
 std::vector<WgmmaMatmulCase> wgmmaPartsCases();      ///< matmul_bias_gelu whose depth blocks share
 std::vector<WgmmaMatmulCase> wgmmaResidualCases();   ///< matmul_bias_residual
+std::vector<WgmmaMatmulCase> wgmmaOnceCases();       ///< matmul_once
 std::vector<WgmmaMatmulCase> wgmmaNormCases();       ///< matmul_norm_bias
 std::vector<WgmmaMatmulCase> wgmmaGroupsCases();     ///< matmul_norm_groups; extents of a multiple of 32
 std::vector<WgmmaMatmulCase> wgmmaHeadsCases();      ///< matmul_bias_split_cache; kCols = 3 · kHeads · kHeadSize

@@ -92,6 +92,19 @@ TEST_P(WgmmaResidual, MultipliesAndAdds) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaResidual, testing::ValuesIn(withRandomShapes(wgmmaResidualCases(), reshaped)));
 
+/// Blocks whose tiles have rows in common store each element once in every launch.
+using WgmmaOnce = WgmmaMatmulTest;
+TEST_P(WgmmaOnce, StoresEachElement) {
+  TestArray counts = output(DType::I32, static_cast<size_t>(rows) * cols);
+  for (size_t i = 0; i < counts.size; ++i)
+    counts.set(i, 0);
+  run(kernel, grid(), threads(), sharedBytes(), {}, mappedX(), mappedWeight(), counts, rows);
+  const std::vector<double> stores = counts.values();
+  EXPECT_GT(stores[0], 0);
+  EXPECT_EQ(stores, std::vector<double>(stores.size(), stores[0]));
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaOnce, testing::ValuesIn(withRandomShapes(wgmmaOnceCases(), reshaped)));
+
 using WgmmaNorm = WgmmaMatmulTest;
 TEST_P(WgmmaNorm, NormalizesSums) {
   NormedProduct normed{x, weight, bias, rows, cols, depth};

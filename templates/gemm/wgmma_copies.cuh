@@ -39,9 +39,10 @@ template <class Config, class T, class Order> struct WgmmaBlock {
   }
 
   /// Whether the last tile may begin at a row that the tile before has, too. Large tiles, and those that are stored
-  /// element by element, have no registers for that, and products of large ones take longer than their copies.
+  /// element by element, have no registers for that.
   static constexpr bool kMayBeginEarlier =
       Order::kMayShareRows && !Cluster::kCopiesToOthers && Shape::kSums <= 128 && Shape::kOutputVec > 1;
+  /// The first row of a tile.
   KILN_DEVICE int firstRow(int m) const {
     const int own = m * Shape::kM;
     return kMayBeginEarlier ? firstRowOfTile<Shape::kM>(own, rows) : own;

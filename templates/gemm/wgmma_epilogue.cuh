@@ -113,20 +113,21 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
   }
 
   KILN_DEVICE void finish(Sums &sums, u32 last, const Prepared &prepared, int i, TilePlace place, Place at) const {
-    if constexpr (Shape::kMails) {
+    if constexpr (Shape::kMails)
       tiled.waitForMail(i);
-      const int team = i % Shape::kTeams;
-      if (tiled.isWhole(place))
-        pass<true>(sums, last, prepared.held, MailOfRows<true>{tiled, team, place, at}, at);
-      else
-        pass<false>(sums, last, prepared.held, MailOfRows<false>{tiled, team, place, at}, at);
+    if (tiled.isWhole(place))
+      pass<true>(sums, last, prepared.held, ofRows<true>(prepared, i, place, at), at);
+    else
+      pass<false>(sums, last, prepared.held, ofRows<false>(prepared, i, place, at), at);
+    if constexpr (Shape::kMails)
       tiled.releaseMail(i);
-    } else {
-      if (tiled.isWhole(place))
-        pass<true>(sums, last, prepared.held, prepared.ofRows, at);
-      else
-        pass<false>(sums, last, prepared.held, prepared.ofRows, at);
-    }
+  }
+  template <bool kWhole>
+  KILN_DEVICE decltype(auto) ofRows(const Prepared &prepared, int i, TilePlace place, Place at) const {
+    if constexpr (Shape::kMails)
+      return MailOfRows<kWhole>{tiled, i % Shape::kTeams, place, at};
+    else
+      return (prepared.ofRows);
   }
 
   /// Passes the sums to the epilogue when the last products have ended. kWhole: Tiled::isWhole.

@@ -10,8 +10,7 @@ namespace kiln {
 int Target::computeCapability() const { return kiln::computeCapability(name); }
 
 int64_t Target::sharedOfAtMost(int64_t blocks) const {
-  const int64_t tooMuch = sharedPerMultiprocessor / (blocks + 1) - 1024; // with which one block more has room
-  return std::min<int64_t>(sharedPerBlock, tooMuch + 128);
+  return std::min<int64_t>(sharedPerBlock, sharedOfEach(blocks + 1) + 128);
 }
 
 double Target::arithmeticRate(DType dtype, bool isRounded) const {

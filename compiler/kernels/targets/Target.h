@@ -34,6 +34,8 @@ struct Target {
 
   int computeCapability() const; ///< 90 for sm_90a
 
+  /// The most bytes of shared memory with which so many blocks share a multiprocessor: CUDA keeps 1 KB of each.
+  int64_t sharedOfEach(int64_t blocks) const { return sharedPerMultiprocessor / blocks - 1024; }
   /// Bytes of shared memory that a block asks for so that no more than so many blocks share a multiprocessor. Blocks
   /// start where others have ended, so that without it a kernel with fewer blocks than multiprocessors may have two of
   /// them on one, while another one is idle.

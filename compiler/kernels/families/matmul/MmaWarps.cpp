@@ -107,7 +107,7 @@ static bool findTile(const Op &op, const Target &target, const DimBinding &upper
     // What a block has room for is read before its turn comes. Unless that is all of its weight, or it stays for
     // several tiles, half of the memory is left to the next kernel, for its first weight. (8 rows of 1558M: 5 to 9 % of
     // a step.)
-    const int64_t half = target.sharedPerMultiprocessor / 2 - 1024;
+    const int64_t half = target.sharedOfEach(2);
     const int64_t room = turns > 1 || buffers == stages ? target.sharedPerBlock : half;
     return isSoundMmaWarps(op, tile) && WarpsBlock(tile).sharedBytes(steps) <= room && take(std::move(tile));
   };

@@ -169,7 +169,7 @@ static void addTiles(std::vector<Tile> &tiles, const Op &op, const Target &targe
         tiles.push_back(tile);
       }
       // Beside a block of half the size, one of the next kernel has room, and reads its first weights early.
-      Tile half = tileOf(op, target, role, n, shares, target.sharedPerMultiprocessor / 2 - 1024);
+      Tile half = tileOf(op, target, role, n, shares, target.sharedOfEach(2));
       if (WgmmaBlock(op, half).threads() <= 256 && setting(half, "stages") >= leastStagesOfHalf && half != tile &&
           isSoundWgmmaTiled(op, half))
         tiles.push_back(std::move(half));

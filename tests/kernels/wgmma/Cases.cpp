@@ -104,6 +104,8 @@ std::vector<WgmmaMatmulCase> wgmmaResidualCases() {
       make(DType::BF16, 150, 131, 136, {64, 64, 2, 1, 2, 2, 2}, 4), // columns one by one
       make(DType::BF16, 100, 131, 264, {64, 96, 2, 1, 1, 1, 1, 2}, 1),
       make(DType::F16, 300, 224, 200, {128, 160, 2, 2, 1, 1, 1, 1, 2}, 2),
+      make(DType::BF16, 300, 320, 264, {128, 96, 3, 2, 1, 1, 2, 1, 2}, 4), // ranges of a cluster that shares rows
+      make(DType::F16, 270, 192, 264, {128, 64, 2, 2, 1, 2, 1, 1, 2}, 2),  // columns
       make(DType::BF16, 100, 131, 136, {64, 48, 3, 1, 2}, 1),              // groups of 16, columns one by one
       make(DType::F16, 150, 130, 200, {128, 112, 2, 2, 1, 1, 1, 1, 2}, 1), // by two
       make(DType::BF16, 100, 131, 136, {64, 56, 3, 1, 2}, 1),              // groups of 8
@@ -163,6 +165,7 @@ std::vector<WgmmaMatmulCase> wgmmaMailCases() {
       make(DType::F16, 260, 96, 264, {64, 32, 4, 1, 2}, 3),     // tiles of a team one after the other
       make(DType::BF16, 1100, 64, 64, {64, 32, 4, 1, 3}, 5),    // two groups of tiles, rows in two rounds
       make(DType::F16, 200, 192, 264, {64, 64, 2, 1, 1, 2, 2}, 4),
+      make(DType::BF16, 300, 192, 264, {128, 64, 2, 1, 2, 2, 1}, 2),  // teams of clusters
       make(DType::BF16, 256, 192, 768, {256, 192, 2, 2, 1}, 2),       // whole tiles with 192 sums, three vectors a lane
       make(DType::BF16, 70, 192, 264, {64, 64, 2, 1, 1, 1, 1, 4}, 1), // halves of rows' columns
       make(DType::F16, 140, 192, 264, {128, 96, 2, 1, 1, 1, 1, 2}, 1),

@@ -230,7 +230,8 @@ static void addDeepTiles(std::vector<Tile> &tiles, const Op &op, const Target &t
 }
 
 /// Tiles as wide as few rounds of blocks need, of which the model expects too much (docs/experiments/prompts.md); parts
-/// of 192 and 256 rows, which load less for each product; and small tiles with more stages than usual.
+/// of 192 and 256 rows, which load less for each product; large tiles with ranges in clusters, of which the model
+/// expects too little under the load of many prompts; and small tiles with more stages than usual.
 static std::vector<Tile> wgmmaTiledTrials(const Op &op, const Target &target, const DimBinding &dims) {
   std::vector<Tile> tiles;
   if (hasOneToken(anchor(op)->result()->type))
@@ -248,6 +249,10 @@ static std::vector<Tile> wgmmaTiledTrials(const Op &op, const Target &target, co
     addBalanced(partedRoles, {.parts = parts});
     addTiles(tiles, op, target, dims, ArrayRef(partedRoles).take_front(2), cols, {.parts = parts});
   }
+  static constexpr Roles largeRoles[] = {{2, 1, 256}, {2, 1, 128}, {1, 2, 128}};
+  static constexpr Shares copiedShares[] = {{.m = 2, .ranges = 2}, {.n = 2, .ranges = 2}};
+  for (Shares shares : copiedShares)
+    addTiles(tiles, op, target, dims, largeRoles, cols, shares);
   static constexpr Shares deepShares[] = {{}, {.parts = 2}, {.parts = 4}, {.ranges = 2}, {.ranges = 4}};
   for (Shares shares : deepShares)
     addDeepTiles(tiles, op, target, dims, shares);

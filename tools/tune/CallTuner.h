@@ -2,7 +2,7 @@
 //
 // A kernel that is the fastest alone need not be so in a call, where its weights are on their way while the kernel in
 // front still runs, if the blocks of both have room on a multiprocessor. So the trials of a problem are timed in whole
-// calls: coordinate descent over the problems of a call, from the model's choices on, until no trial of any problem
+// calls: coordinate descent over the problems of a call, from the first choices on, until no trial of any problem
 // makes the call faster.
 //
 //===----------------------------------------------------------------------===//
@@ -31,7 +31,7 @@ public:
         changed(std::move(changed)) {}
 
   /// Chooses a trial for each problem. The seconds of a trial are those of the whole call. Error: a failure of the
-  /// device, of compiling the model's choices, or of a callback.
+  /// device, of compiling the first choices, or of a callback.
   Error tune();
 
 private:

@@ -12,7 +12,7 @@ public:
       : problems(problems), plans(plans), options(options) {}
 
   Error chooseFastest();
-  Expected<std::vector<CallTimes>> compareWithModel();
+  Expected<std::vector<CallTimes>> compareWithFirst();
 
 private:
   Error tryWithout(Executor &best, size_t turn);
@@ -22,13 +22,13 @@ private:
   MutableArrayRef<TuningProblem> problems;
   const TrialPlans &plans;
   const BenchmarkOptions &options;
-  std::set<TuningProblem *> reverted; ///< problems that tryWithout returned to the model's choice
+  std::set<TuningProblem *> reverted; ///< problems that tryWithout returned to the first choice
 };
 
 } // namespace
 
-/// Compares `best` with a plan in which one problem of each call, the turn-th, uses the model's choice. Where that plan
-/// is faster, the problem goes back to the model's choice.
+/// Compares `best` with a plan in which one problem of each call, the turn-th, uses the first choice. Where that plan
+/// is faster, the problem goes back to the first choice.
 Error Chooser::tryWithout(Executor &best, size_t turn) {
   std::vector<TuningProblem *> tried;
   std::map<CallShape, size_t> seen;
@@ -75,25 +75,25 @@ Error Chooser::chooseFastest() {
 }
 
 /// Drops all new choices of a call that is not faster as a whole.
-Expected<std::vector<CallTimes>> Chooser::compareWithModel() {
+Expected<std::vector<CallTimes>> Chooser::compareWithFirst() {
   auto best = plans.open(chosenTrial, "chosen");
   if (!best)
     return best.takeError();
-  auto model = plans.open(TrialPlans::modelChoice, "model");
-  if (!model)
-    return model.takeError();
+  auto first = plans.open(TrialPlans::firstChoice, "first");
+  if (!first)
+    return first.takeError();
   std::vector<CallTimes> wholeCalls;
   for (const TuningProblem &problem : problems) {
     if (llvm::any_of(wholeCalls, [&](const CallTimes &times) { return times.call == problem.call; }))
       continue;
-    auto times = timeInTurns(**model, **best, problem.call, options);
+    auto times = timeInTurns(**first, **best, problem.call, options);
     if (!times)
       return times.takeError();
     wholeCalls.push_back({problem.call, times->front(), times->back()});
   }
   for (CallTimes &times : wholeCalls)
-    if (times.seconds > times.modelSeconds) {
-      times.seconds = times.modelSeconds;
+    if (times.seconds > times.firstSeconds) {
+      times.seconds = times.firstSeconds;
       for (TuningProblem &problem : problems)
         if (problem.call == times.call)
           problem.chosen = 0;
@@ -106,12 +106,12 @@ Expected<std::vector<CallTimes>> chooseTrials(MutableArrayRef<TuningProblem> pro
   Chooser chooser(problems, plans, options);
   if (Error error = chooser.chooseFastest())
     return error;
-  return chooser.compareWithModel();
+  return chooser.compareWithFirst();
 }
 
-Expected<std::vector<CallTimes>> compareWithModel(MutableArrayRef<TuningProblem> problems, const TrialPlans &plans,
+Expected<std::vector<CallTimes>> compareWithFirst(MutableArrayRef<TuningProblem> problems, const TrialPlans &plans,
                                                   const BenchmarkOptions &options) {
-  return Chooser(problems, plans, options).compareWithModel();
+  return Chooser(problems, plans, options).compareWithFirst();
 }
 
 } // namespace kiln

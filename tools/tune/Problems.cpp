@@ -32,7 +32,7 @@ std::vector<size_t> TuningProblem::ranking() const {
   for (const auto &[i, trial] : llvm::enumerate(trials))
     if (trial.state == Trial::State::Timed)
       order.push_back(i);
-  // Among equal times the first wins: the model's choice, or the one it expects to be faster.
+  // Among equal times the first wins: the first choice, or the one that the model expects to be faster.
   llvm::stable_sort(order, [&](size_t a, size_t b) { return trials[a].seconds < trials[b].seconds; });
   return order;
 }

@@ -40,15 +40,15 @@ struct TuningProblem {
   std::string bounds() const;
   /// The timed trials, the fastest first.
   std::vector<size_t> ranking() const;
-  /// The first of the ranking; the model's choice if nothing was timed.
+  /// The first of the ranking; the first choice if nothing was timed.
   size_t fastest() const;
 };
 
-/// The times of a whole call with the model's choices and with the database's. For @decode, a token's mean time over a
+/// The times of a whole call with the first choices and with the database's. For @decode, a token's mean time over a
 /// short and a long cache.
 struct CallTimes {
   CallShape call;
-  double modelSeconds = 0, seconds = 0;
+  double firstSeconds = 0, seconds = 0;
 };
 
 /// The problems of the calls in a module that has run the pipeline with the database that trials start from. Each is

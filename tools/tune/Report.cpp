@@ -88,8 +88,8 @@ static void printSettings(raw_ostream &os, ArrayRef<TuningProblem> problems) {
 static void printCalls(raw_ostream &os, ArrayRef<CallTimes> calls) {
   os << "| call | first choices (µs) | chosen (µs) | gain |\n|---|---|---|---|\n";
   for (const CallTimes &times : calls)
-    os << formatv("| {0} | {1:F2} | {2:F2} | {3:F1} % |\n", times.call.str(), times.modelSeconds * 1e6,
-                  times.seconds * 1e6, (times.modelSeconds / times.seconds - 1) * 100);
+    os << formatv("| {0} | {1:F2} | {2:F2} | {3:F1} % |\n", times.call.str(), times.firstSeconds * 1e6,
+                  times.seconds * 1e6, (times.firstSeconds / times.seconds - 1) * 100);
   os << '\n';
 }
 

@@ -22,7 +22,7 @@ public:
   /// The trial that a plan uses for a problem.
   using Choose = function_ref<const Trial *(const TuningProblem &)>;
   /// The first choices: the model's, or those that the command starts from.
-  static const Trial *modelChoice(const TuningProblem &problem) { return &problem.trials[0]; }
+  static const Trial *firstChoice(const TuningProblem &problem) { return &problem.trials[0]; }
 
   /// Plans of a model with that number of layers go to `folder`, which need not exist. `start` has what is chosen for
   /// other problems. Arguments that are passed by reference must outlive them.

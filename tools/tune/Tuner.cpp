@@ -125,15 +125,15 @@ bool Tuner::isNeeded(size_t round) const {
   return llvm::any_of(problems, [&](const TuningProblem &problem) { return isUntried(problem, round); });
 }
 
-/// Keeps the results of the model's choices for all steps that have untried trials.
-Error Tuner::rememberModel() {
+/// Keeps the results of the first choices for all steps that have untried trials.
+Error Tuner::rememberFirst() {
   std::map<CallShape, std::set<size_t>> steps;
   for (const TuningProblem &problem : problems)
     if (llvm::any_of(problem.trials, [](const Trial &trial) { return trial.state == Trial::State::Untried; }))
       steps[problem.call].insert(problem.step);
   if (steps.empty())
     return Error::success();
-  auto executor = plans->open(TrialPlans::modelChoice, "model");
+  auto executor = plans->open(TrialPlans::firstChoice, "first");
   if (!executor)
     return executor.takeError();
   for (const auto &[call, own] : steps) {
@@ -145,7 +145,7 @@ Error Tuner::rememberModel() {
 }
 
 Error Tuner::measure() {
-  if (Error error = rememberModel())
+  if (Error error = rememberFirst())
     return error;
   if (command.inCalls)
     return measureInCalls();
@@ -299,7 +299,7 @@ Expected<double> Tuner::timeOnce(Executor &executor, const Executor::Call &call,
 //===----------------------------------------------------------------------===//
 
 Error Tuner::choose() {
-  auto times = command.inCalls ? compareWithModel(problems, *plans, command.options)
+  auto times = command.inCalls ? compareWithFirst(problems, *plans, command.options)
                                : chooseTrials(problems, *plans, command.options);
   if (!times)
     return times.takeError();
@@ -321,7 +321,7 @@ TuningDatabase Tuner::database() const {
       auto isOwn = [&](const CallTimes &times) { return times.call == problem.call; };
       if (auto times = llvm::find_if(wholeCalls, isOwn); times != wholeCalls.end()) {
         entry.seconds = times->seconds;
-        entry.modelSeconds = times->modelSeconds;
+        entry.modelSeconds = times->firstSeconds;
       }
     }
     database.set(std::move(entry));

@@ -27,7 +27,7 @@ public:
   /// the device or of the journal's file.
   Error measure();
 
-  /// As chooseTrials; within calls, as compareWithModel.
+  /// As chooseTrials; within calls, as compareWithFirst.
   Error choose();
 
   /// Error: files cannot be removed.
@@ -44,7 +44,7 @@ private:
   Error open();
   Error keepWanted();
   std::vector<CallShape> calls(int64_t context) const;
-  Error rememberModel();
+  Error rememberFirst();
 
   bool isUntried(const TuningProblem &problem, size_t round) const;
   bool isNeeded(size_t round) const;
@@ -64,7 +64,7 @@ private:
   std::optional<KernelTimer> timer;
   std::vector<TuningProblem> problems;
   std::optional<TrialPlans> plans;
-  std::map<CallShape, StepComparer> comparers; ///< by call: the results of the model's choices
+  std::map<CallShape, StepComparer> comparers; ///< by call: the results of the first choices
   std::optional<TuningJournal> journal;        ///< not within calls, where a time depends on what is chosen besides
   std::vector<CallTimes> wholeCalls;
   size_t done = 0;

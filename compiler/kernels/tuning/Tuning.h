@@ -22,7 +22,7 @@ struct TunedChoice {
   int64_t rows = 0; ///< as rowsOf (kernels/cost/Problem.h) counts them
   KernelChoice choice;
   double seconds = 0;      ///< its time, of one launch
-  double modelSeconds = 0; ///< that of the model's choice; 0: unknown
+  double modelSeconds = 0; ///< with the first choice, the model's or that of `--tuning`; 0: unknown
   /// As KernelVariant::tokens: of prompts, for those of the class with this bound; of attention over a cache, for up to
   /// so many tokens in it; 0: for any number.
   int64_t tokens = 0;

@@ -125,6 +125,8 @@ std::vector<WgmmaMatmulCase> wgmmaOnceCases() {
       make(DType::F16, 150, 136, {128, 64, 2, 2, 1, 1, 1, 2}, 1),    // parts
       make(DType::BF16, 330, 128, {64, 64, 2, 1, 2, 1, 1, 1, 2}, 3), // ranges
       make(DType::F16, 330, 128, {128, 64, 2, 1, 1, 2, 2}, 4),       // whole tiles of a cluster, zeros past the end
+      make(DType::BF16, 330, 150, {128, 64, 3, 2, 1, 1, 2}, 4),  // a cluster that shares rows, one of its tiles outside
+      make(DType::F16, 170, 136, {64, 64, 2, 1, 1, 1, 2, 2}, 4), // and has parts
   };
 }
 

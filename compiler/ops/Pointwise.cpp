@@ -138,7 +138,9 @@ const OpDef geluOp = {
                         {"gelu", {{"approx", Attribute::ident("erf")}}}},
     .deviceExpression =
         [](const Op &op, ArrayRef<std::string> x) {
-          return ("gelu_" + op.identAttribute("approx") + "(" + x[0] + ")").str();
+          const StringRef approx = op.identAttribute("approx");
+          const bool isRounded = approx == "tanh" && op.result()->type.dtype == DType::BF16;
+          return ("gelu_" + approx + (isRounded ? "_bf16(" : "(") + x[0] + ")").str();
         },
 };
 

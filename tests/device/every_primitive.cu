@@ -39,7 +39,8 @@ template <class T> KILN_DEVICE void moveEveryWidth(T *target, const T *source) {
 
 KILN_DEVICE Vec<float, 4> everyFunction(Vec<float, 4> x) {
   x += exp(x) + exp2(x) + log(x) + rsqrt(x) + tanh(x) + erf(x) + fma(x, x, x) + fma(2.0f, x, x);
-  x *= fmin(x, x) + fmax(x, x) + gelu_tanh(x) + gelu_erf(x) + relu(x) + reciprocal(x);
+  x += approximateTanh(x);
+  x *= fmin(x, x) + fmax(x, x) + gelu_tanh(x) + gelu_tanh_bf16(x) + gelu_erf(x) + relu(x) + reciprocal(x);
   return x + Vec<float, 4>::fill(x.sum() + x.max() + infinity());
 }
 

@@ -175,6 +175,22 @@ TEST_F(NumberPrimitives, FunctionsAreAccurate) {
     }
 }
 
+TEST_F(NumberPrimitives, ApproximationsAreAsAccurateAsTheySay) {
+  std::vector<float> in;
+  for (int i = 0; i < 64; ++i)
+    in.push_back(0.3f * static_cast<float>(i - 32));
+  auto out = buffer<float>(4 * 64);
+  run("approximations", {1}, 64, {}, bufferOf(in), out);
+  for (size_t i = 0; i < 64; ++i) {
+    const double x = in[i], tanh = std::tanh(x);
+    const double gelu = 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    EXPECT_NEAR(out[i], tanh, 0x1p-11 * std::abs(tanh)) << "of " << x;
+    EXPECT_NEAR(out[64 + i], gelu, 0x1p-12 * std::abs(x)) << "of " << x;
+    EXPECT_EQ(out[128 + i], out[i]) << "of " << x;
+    EXPECT_EQ(out[192 + i], out[64 + i]) << "of " << x;
+  }
+}
+
 TEST_F(NumberPrimitives, Infinity) {
   auto out = buffer<float>(2);
   run("infinities", {1}, 1, {}, out);

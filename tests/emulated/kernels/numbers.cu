@@ -104,6 +104,17 @@ extern "C" __global__ void functions(const float *in, float *out) {
   }
 }
 
+// Likewise, of those that are less exact.
+extern "C" __global__ void approximations(const float *in, float *out) {
+  const u32 i = globalThread(), threads = gridBlocksX() * blockThreads();
+  const float x = in[i];
+  const Vec<float, 2> v = Vec<float, 2>::fill(x);
+  out[i] = approximateTanh(x);
+  out[threads + i] = gelu_tanh_bf16(x);
+  out[2 * threads + i] = approximateTanh(v)[1];
+  out[3 * threads + i] = gelu_tanh_bf16(v)[1];
+}
+
 extern "C" __global__ void infinities(float *out) {
   out[0] = infinity();
   out[1] = -infinity();

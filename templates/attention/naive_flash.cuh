@@ -25,8 +25,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "attention/flash_tile.cuh"
 #include "attention/head_view.cuh"
-#include "attention/window.cuh"
 #include "device/base.cuh"
 #include "device/block.cuh"
 #include "device/index.cuh"
@@ -48,16 +48,14 @@ template <class Config> struct NaiveFlashStorage {
                 "the tiles fit in static shared memory");
 };
 
-/// The work of one thread on its block's tile of queries of head h of row b.
+/// The work of one thread on its block's tile.
 template <class Config, class T, class Score> struct NaiveFlash {
   static constexpr int kTile = Config::kTile, kHeadSize = Config::kHeadSize;
-  static constexpr int kWindow = flashWindow<Config>(0);
 
-  const HeadView<T> &key, &value;
+  const HeadView<T> &query, &key, &value;
   const Score &score;
   NaiveFlashStorage<Config> &shared;
-  const int b, h;
-  const int first, end; // the keys that the thread's query sees
+  const FlashTile<Config> tile;
   const int i = int(threadIndex()) / kTile, j = int(threadIndex()) % kTile;
 
   OnlineSoftmax softmax = {};
@@ -72,21 +70,26 @@ template <class Config, class T, class Score> struct NaiveFlash {
   }
 
   /// Puts row i of a tile into shared memory.
-  KILN_DEVICE void stage(float (&tile)[kTile][kHeadSize], const T *row) const {
+  KILN_DEVICE void stage(float (&rows)[kTile][kHeadSize], const T *row) const {
     for (int d = j; d < kHeadSize; d += kTile)
-      tile[i][d] = toFloat(row[d]);
+      rows[i][d] = toFloat(row[d]);
+  }
+
+  /// Puts the tile of queries into shared memory; queries past the last repeat it.
+  KILN_DEVICE void stageQueries() const {
+    stage(shared.query, query.at(tile.b, tile.h, min(tile.firstQuery + i, tile.queries - 1)));
   }
 
   /// Accumulates the tile of keys at `firstKey`; keys past the block's last repeat that one.
-  KILN_DEVICE void add(int firstKey, int blockEnd) {
-    const int k = min(firstKey + i, blockEnd - 1);
-    stage(shared.key, key.at(b, h, k));
-    stage(shared.value, value.at(b, h, k));
+  KILN_DEVICE void add(int firstKey) {
+    const int k = min(firstKey + i, tile.keyEnd - 1);
+    stage(shared.key, key.at(tile.b, tile.h, k));
+    stage(shared.value, value.at(tile.b, tile.h, k));
     syncThreads();
     float product = 0;
     for (int d = 0; d < kHeadSize; ++d)
       product += shared.query[i][d] * shared.key[j][d];
-    const bool isVisible = firstKey + j >= first && firstKey + j < end;
+    const bool isVisible = firstKey + j >= tile.firstVisible(i) && firstKey + j < tile.visibleEnd(i);
     shared.scores[i][j] = isVisible ? score(product) : -infinity();
     syncThreads();
     float largest = -infinity();
@@ -110,23 +113,20 @@ template <class Config, class T, class Position, class Score, class Epilogue>
 KILN_DEVICE void naiveFlash(int queries, int keys, const HeadView<T> &query, const HeadView<T> &key,
                             const HeadView<T> &value, const Position &position, const Score &score,
                             const Epilogue &epilogue) {
-  using Flash = NaiveFlash<Config, T, Score>;
   constexpr int kTile = Config::kTile;
   const int b = int(blockIndexZ()), h = int(blockIndexY()), firstQuery = int(blockIndexX()) * kTile;
-  const int origin = position(b), t = firstQuery + int(threadIndex()) / kTile;
-  const int end = Config::kCausal ? min(keys, origin + t + 1) : keys;
-  const int firstVisible = Flash::kWindow > 0 ? max(0, origin + t + 1 - Flash::kWindow) : 0;
-  Flash tile{key, value, score, sharedStorage<NaiveFlashStorage<Config>>(), b, h, firstVisible, end};
-  tile.stage(tile.shared.query, query.at(b, h, min(t, queries - 1)));
-  // The keys that some query of the block sees.
-  const int blockEnd = Config::kCausal ? min(keys, origin + min(firstQuery + kTile, queries)) : keys;
-  const int blockFirst = Flash::kWindow > 0 ? max(0, origin + firstQuery + 1 - Flash::kWindow) : 0;
-  for (int firstKey = blockFirst / kTile * kTile; firstKey < blockEnd; firstKey += kTile)
-    tile.add(firstKey, blockEnd);
+  const int origin = position(b),
+            keyEnd = Config::kCausal ? min(keys, origin + min(firstQuery + kTile, queries)) : keys;
+  const FlashTile<Config> tile{queries, b, h, firstQuery, origin, keyEnd};
+  NaiveFlash<Config, T, Score> thread{query, key, value, score, sharedStorage<NaiveFlashStorage<Config>>(), tile};
+  thread.stageQueries();
+  for (int firstKey = tile.firstVisible(0) / kTile * kTile; firstKey < keyEnd; firstKey += kTile)
+    thread.add(firstKey);
+  const int t = firstQuery + thread.i;
   if (t >= queries)
     return;
-  const float scale = softmaxScale(tile.softmax.sum);
-  tile.forEachElement([&](int d, int slot) { epilogue(Vec<float, 1>{tile.out[slot] * scale}, b, h, t, d); });
+  const float scale = softmaxScale(thread.softmax.sum);
+  thread.forEachElement([&](int d, int slot) { epilogue(Vec<float, 1>{thread.out[slot] * scale}, b, h, t, d); });
 }
 
 } // namespace kiln

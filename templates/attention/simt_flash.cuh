@@ -45,8 +45,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "attention/flash_tile.cuh"
 #include "attention/head_view.cuh"
-#include "attention/window.cuh"
 #include "device/base.cuh"
 #include "device/block.cuh"
 #include "device/index.cuh"
@@ -62,7 +62,6 @@ namespace kiln {
 template <class Config> struct SimtFlashShape {
   static constexpr int kHeadSize = Config::kHeadSize, kThreads = Config::kThreads;
   static constexpr int kQueries = Config::kTileQueries, kKeys = Config::kTileKeys;
-  static constexpr int kWindow = flashWindow<Config>(0);
   static constexpr bool kFits16 = kHeadSize % 16 == 0 && kKeys % 16 == 0 && kQueries % (kThreads / 16) == 0;
   static constexpr int kLanesX = kFits16 ? 16 : 8;
   static constexpr int kThreadsY = kThreads / kLanesX;
@@ -95,7 +94,7 @@ constexpr SharedBytes kSimtFlashShared =
     sizeof(SimtFlashStorage<Config>) > kStaticSharedBytes ? SharedBytes{0, sizeof(SimtFlashStorage<Config>)}
                                                           : SharedBytes{sizeof(SimtFlashStorage<Config>), 0};
 
-/// The work of one thread on its block's tile of queries of head h of row b.
+/// The work of one thread on its block's tile.
 template <class Config, class T, class Score> struct SimtFlash {
   using Shape = SimtFlashShape<Config>;
   static constexpr int kThreadQueries = Shape::kThreadQueries, kThreadKeys = Shape::kThreadKeys;
@@ -105,10 +104,7 @@ template <class Config, class T, class Score> struct SimtFlash {
   const HeadView<T> &query, &key, &value;
   const Score &score;
   SimtFlashStorage<Config> &shared;
-  const int queries, b, h;
-  const int firstQuery; // of the tile
-  const int position;   // of query 0
-  const int keyEnd;     // first key that no query of the tile sees
+  const FlashTile<Config> tile;
   const int laneX = int(threadIndex()) % kLanesX;
   const int threadQuery = int(threadIndex()) / kLanesX * kThreadQueries; // first of the thread, in the tile
 
@@ -122,7 +118,8 @@ template <class Config, class T, class Score> struct SimtFlash {
     constexpr int kVectors = Shape::kQueries * Shape::kHeadSize / kVec, kPerRow = Shape::kHeadSize / kVec;
     for (int i = int(threadIndex()); i < kVectors; i += Shape::kThreads) {
       const int q = i / kPerRow, d = i % kPerRow * kVec;
-      storeShared(&shared.query[q][d], load<kVec>(query.at(b, h, min(firstQuery + q, queries - 1)) + d));
+      storeShared(&shared.query[q][d],
+                  load<kVec>(query.at(tile.b, tile.h, min(tile.firstQuery + q, tile.queries - 1)) + d));
     }
   }
 
@@ -139,7 +136,8 @@ template <class Config, class T, class Score> struct SimtFlash {
 #pragma unroll
     for (int i = 0; i < Shape::kSlots; ++i)
       if (exists(i))
-        slots[i] = loadPacked<kVec>(operand.at(b, h, min(firstKey + slotRow(i), keyEnd - 1)) + slotDim(i));
+        slots[i] =
+            loadPacked<kVec>(operand.at(tile.b, tile.h, min(firstKey + slotRow(i), tile.keyEnd - 1)) + slotDim(i));
   }
 
   template <int kPitch> KILN_DEVICE void commit(float (&tile)[Shape::kKeys][kPitch]) const {
@@ -179,22 +177,15 @@ template <class Config, class T, class Score> struct SimtFlash {
         scores[i][j] = score(scores[i][j]);
   }
 
-  /// The keys that the tile's query `q` sees: [firstVisible, visibleEnd).
-  KILN_DEVICE int visibleEnd(int q) const {
-    return Config::kCausal ? min(keyEnd, position + firstQuery + q + 1) : keyEnd;
-  }
-  KILN_DEVICE int firstVisible(int q) const {
-    return Shape::kWindow > 0 ? max(0, position + firstQuery + q + 1 - Shape::kWindow) : 0;
-  }
-
   /// Masks the scores of keys of the tile at `firstKey` that the queries do not see.
   KILN_DEVICE void mask(int firstKey) {
-    const bool isWhole = firstKey + Shape::kKeys <= visibleEnd(0) && firstKey >= firstVisible(Shape::kQueries - 1);
+    const bool isWhole =
+        firstKey + Shape::kKeys <= tile.visibleEnd(0) && firstKey >= tile.firstVisible(Shape::kQueries - 1);
     if (isWhole)
       return;
 #pragma unroll
     for (int i = 0; i < kThreadQueries; ++i) {
-      const int first = firstVisible(threadQuery + i), end = visibleEnd(threadQuery + i);
+      const int first = tile.firstVisible(threadQuery + i), end = tile.visibleEnd(threadQuery + i);
 #pragma unroll
       for (int j = 0; j < kThreadKeys; ++j) {
         const int k = firstKey + laneX + j * kLanesX;
@@ -252,13 +243,13 @@ template <class Config, class T, class Score> struct SimtFlash {
 
   /// All tiles of keys. At the top of the loop the tile's keys are in shared memory.
   KILN_DEVICE void run() {
-    int firstKey = firstVisible(0) / Shape::kKeys * Shape::kKeys;
+    int firstKey = tile.firstKey();
     stageQueries();
     fetch(key, firstKey);
     commit(shared.key);
     syncThreads();
-    for (; firstKey < keyEnd; firstKey += Shape::kKeys) {
-      const bool isLast = firstKey + Shape::kKeys >= keyEnd;
+    for (; firstKey < tile.keyEnd; firstKey += Shape::kKeys) {
+      const bool isLast = firstKey + Shape::kKeys >= tile.keyEnd;
       fetch(value, firstKey);
       multiplyKeys();
       commit(shared.value);
@@ -278,8 +269,8 @@ template <class Config, class T, class Score> struct SimtFlash {
 #pragma unroll
     for (int i = 0; i < kThreadQueries; ++i) {
       const float scale = softmaxScale(warpSum<kLanesX>(softmax[i].sum));
-      const int t = firstQuery + threadQuery + i;
-      if (t >= queries)
+      const int t = tile.firstQuery + threadQuery + i;
+      if (t >= tile.queries)
         continue;
 #pragma unroll
       for (int d = 0; d < kThreadDims; d += kOutputVec) {
@@ -287,7 +278,7 @@ template <class Config, class T, class Score> struct SimtFlash {
 #pragma unroll
         for (int o = 0; o < kOutputVec; ++o)
           result[o] = out[i][d + o] * scale;
-        epilogue(result, b, h, t, outputDim(d));
+        epilogue(result, tile.b, tile.h, t, outputDim(d));
       }
     }
   }
@@ -305,16 +296,12 @@ template <class Config, class T, class Position, class Score, class Epilogue>
 KILN_DEVICE void simtFlash(int queries, int keys, const HeadView<T> &query, const HeadView<T> &key,
                            const HeadView<T> &value, const Position &position, const Score &score,
                            const Epilogue &epilogue) {
-  using Shape = SimtFlashShape<Config>;
   const int b = int(blockIndexZ()), h = int(blockIndexY());
-  const int firstQuery = int(gridBlocksX() - 1 - blockIndexX()) * Shape::kQueries;
-  const int origin = position(b);
-  const int tileEnd = min(firstQuery + Shape::kQueries, queries);
-  const int keyEnd = Config::kCausal ? min(keys, origin + tileEnd) : keys;
-  SimtFlash<Config, T, Score> tile{query, key,        value,  score, simtFlashStorage<Config>(), queries, b,
-                                   h,     firstQuery, origin, keyEnd};
-  tile.run();
-  tile.finish(epilogue);
+  const auto tile =
+      FlashTile<Config>{queries, b, h, 0, position(b), 0}.at(int(gridBlocksX() - 1 - blockIndexX()), keys);
+  SimtFlash<Config, T, Score> thread{query, key, value, score, simtFlashStorage<Config>(), tile};
+  thread.run();
+  thread.finish(epilogue);
 }
 
 } // namespace kiln

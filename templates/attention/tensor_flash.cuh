@@ -1,14 +1,14 @@
 //===- tensor_flash.cuh - parts of flash attention in tensor cores --------===//
 //
-// Tiles of heads in shared memory, which keys a tile of queries sees, and the online softmax of Milakov and Gimelshein
-// on scores as tensor cores leave them in registers (device/tensor_core.cuh): 16 rows of queries a warp. Exponentials
-// are powers of two, the factor of the scores and log2(e) folded into one multiplication.
+// Tiles of heads in shared memory, and the online softmax of Milakov and Gimelshein on scores as tensor cores leave
+// them in registers (device/tensor_core.cuh): 16 rows of queries a warp. Exponentials are powers of two, the factor of
+// the scores and log2(e) folded into one multiplication.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "attention/flash_tile.cuh"
 #include "attention/head_view.cuh"
-#include "attention/window.cuh"
 #include "device/async_copy.cuh"
 #include "device/base.cuh"
 #include "device/index.cuh"
@@ -64,45 +64,6 @@ KILN_DEVICE constexpr u32 flashQueryOffset(u32 lane) { return swizzledOffset(lan
 /// of 8) rows below.
 template <int kRows> KILN_DEVICE SharedAddress movedInTile(SharedAddress from, u32 row, u32 pair) {
   return (from ^ pair * 2 % kRowChunks * kChunkBytes) + (pair * 2 / kRowChunks * kRows + row) * kSwizzledRowBytes;
-}
-
-/// A block's tile of queries of head h of row b, and the keys that it sees.
-template <class Config> struct FlashTile {
-  static constexpr int kWindow = flashWindow<Config>(0);
-
-  int queries; // of the row
-  int b, h;
-  int firstQuery; // of the tile
-  int position;   // of query 0
-  int keyEnd;     // first key that no query of the tile sees
-
-  /// The keys that the tile's query `q` sees: [firstVisible, visibleEnd).
-  KILN_DEVICE int visibleEnd(int q) const {
-    return Config::kCausal ? min(keyEnd, position + firstQuery + q + 1) : keyEnd;
-  }
-  KILN_DEVICE int firstVisible(int q) const {
-    return kWindow > 0 ? max(0, position + firstQuery + q + 1 - kWindow) : 0;
-  }
-  /// Another tile of the same head, of so many keys.
-  KILN_DEVICE FlashTile at(int index, int keys) const {
-    const int first = index * Config::kTileQueries, end = min(first + Config::kTileQueries, queries);
-    return {queries, b, h, first, position, Config::kCausal ? min(keys, position + end) : keys};
-  }
-  /// The first tile of keys that one of its queries sees begins there.
-  KILN_DEVICE int firstKey() const { return firstVisible(0) / Config::kTileKeys * Config::kTileKeys; }
-};
-
-/// A tile of a head, of the block's row.
-template <class Config, class Position>
-KILN_DEVICE FlashTile<Config> flashTileOf(int h, int index, int queries, int keys, const Position &position) {
-  const int b = int(blockIndexY());
-  return FlashTile<Config>{queries, b, h, 0, position(b), 0}.at(index, keys);
-}
-
-/// The tile of this block of a grid (heads, batch, ceildiv(queries, kTileQueries)): those with the most keys first.
-template <class Config, class Position>
-KILN_DEVICE FlashTile<Config> flashTile(int queries, int keys, const Position &position) {
-  return flashTileOf<Config>(int(blockIndexX()), int(gridBlocksZ() - 1 - blockIndexZ()), queries, keys, position);
 }
 
 /// log2(e) · the factor of the scores.

@@ -12,8 +12,8 @@
 
 namespace kiln {
 
-/// A block's tile of queries of head h of row b, and the keys that it sees.
-template <class Config> struct FlashTile {
+/// A block's tile of kQueries queries of head h of row b, and the keys that it sees, which come in tiles of kKeys.
+template <class Config, int kQueries = Config::kTileQueries, int kKeys = Config::kTileKeys> struct FlashTile {
   static constexpr int kWindow = flashWindow<Config>(0);
 
   int queries; // of the row
@@ -31,24 +31,24 @@ template <class Config> struct FlashTile {
   }
   /// Another tile of the same head, of so many keys.
   KILN_DEVICE FlashTile at(int index, int keys) const {
-    const int first = index * Config::kTileQueries, end = min(first + Config::kTileQueries, queries);
+    const int first = index * kQueries, end = min(first + kQueries, queries);
     return {queries, b, h, first, position, Config::kCausal ? min(keys, position + end) : keys};
   }
   /// The first tile of keys that one of its queries sees begins there.
-  KILN_DEVICE int firstKey() const { return firstVisible(0) / Config::kTileKeys * Config::kTileKeys; }
+  KILN_DEVICE int firstKey() const { return firstVisible(0) / kKeys * kKeys; }
 };
 
-/// A tile of a head, of the block's row.
-template <class Config, class Position>
-KILN_DEVICE FlashTile<Config> flashTileOf(int h, int index, int queries, int keys, const Position &position) {
-  const int b = int(blockIndexY());
-  return FlashTile<Config>{queries, b, h, 0, position(b), 0}.at(index, keys);
+/// A tile of head h of row b.
+template <class Tile, class Position>
+KILN_DEVICE Tile flashTileOf(int b, int h, int index, int queries, int keys, const Position &position) {
+  return Tile{queries, b, h, 0, position(b), 0}.at(index, keys);
 }
 
 /// The tile of this block of a grid (heads, batch, ceildiv(queries, kTileQueries)): those with the most keys first.
 template <class Config, class Position>
 KILN_DEVICE FlashTile<Config> flashTile(int queries, int keys, const Position &position) {
-  return flashTileOf<Config>(int(blockIndexX()), int(gridBlocksZ() - 1 - blockIndexZ()), queries, keys, position);
+  return flashTileOf<FlashTile<Config>>(int(blockIndexY()), int(blockIndexX()), int(gridBlocksZ() - 1 - blockIndexZ()),
+                                        queries, keys, position);
 }
 
 } // namespace kiln

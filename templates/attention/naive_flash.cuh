@@ -51,11 +51,12 @@ template <class Config> struct NaiveFlashStorage {
 /// The work of one thread on its block's tile.
 template <class Config, class T, class Score> struct NaiveFlash {
   static constexpr int kTile = Config::kTile, kHeadSize = Config::kHeadSize;
+  using Tile = FlashTile<Config, kTile, kTile>;
 
   const HeadView<T> &query, &key, &value;
   const Score &score;
   NaiveFlashStorage<Config> &shared;
-  const FlashTile<Config> tile;
+  const Tile tile;
   const int i = int(threadIndex()) / kTile, j = int(threadIndex()) % kTile;
 
   OnlineSoftmax softmax = {};
@@ -113,20 +114,19 @@ template <class Config, class T, class Position, class Score, class Epilogue>
 KILN_DEVICE void naiveFlash(int queries, int keys, const HeadView<T> &query, const HeadView<T> &key,
                             const HeadView<T> &value, const Position &position, const Score &score,
                             const Epilogue &epilogue) {
-  constexpr int kTile = Config::kTile;
-  const int b = int(blockIndexZ()), h = int(blockIndexY()), firstQuery = int(blockIndexX()) * kTile;
-  const int origin = position(b),
-            keyEnd = Config::kCausal ? min(keys, origin + min(firstQuery + kTile, queries)) : keys;
-  const FlashTile<Config> tile{queries, b, h, firstQuery, origin, keyEnd};
-  NaiveFlash<Config, T, Score> thread{query, key, value, score, sharedStorage<NaiveFlashStorage<Config>>(), tile};
+  using Flash = NaiveFlash<Config, T, Score>;
+  const auto tile = flashTileOf<typename Flash::Tile>(int(blockIndexZ()), int(blockIndexY()), int(blockIndexX()),
+                                                      queries, keys, position);
+  Flash thread{query, key, value, score, sharedStorage<NaiveFlashStorage<Config>>(), tile};
   thread.stageQueries();
-  for (int firstKey = tile.firstVisible(0) / kTile * kTile; firstKey < keyEnd; firstKey += kTile)
+  for (int firstKey = tile.firstKey(); firstKey < tile.keyEnd; firstKey += Flash::kTile)
     thread.add(firstKey);
-  const int t = firstQuery + thread.i;
+  const int t = tile.firstQuery + thread.i;
   if (t >= queries)
     return;
   const float scale = softmaxScale(thread.softmax.sum);
-  thread.forEachElement([&](int d, int slot) { epilogue(Vec<float, 1>{thread.out[slot] * scale}, b, h, t, d); });
+  thread.forEachElement(
+      [&](int d, int slot) { epilogue(Vec<float, 1>{thread.out[slot] * scale}, tile.b, tile.h, t, d); });
 }
 
 } // namespace kiln

@@ -140,11 +140,11 @@ template <class Config, class T, class Score> struct SimtFlash {
             loadPacked<kVec>(operand.at(tile.b, tile.h, min(firstKey + slotRow(i), tile.keyEnd - 1)) + slotDim(i));
   }
 
-  template <int kPitch> KILN_DEVICE void commit(float (&tile)[Shape::kKeys][kPitch]) const {
+  template <int kPitch> KILN_DEVICE void commit(float (&rows)[Shape::kKeys][kPitch]) const {
 #pragma unroll
     for (int i = 0; i < Shape::kSlots; ++i)
       if (exists(i))
-        storeShared(&tile[slotRow(i)][slotDim(i)], slots[i].unpack());
+        storeShared(&rows[slotRow(i)][slotDim(i)], slots[i].unpack());
   }
 
   /// scores = score(query tile · key tile^T).
@@ -296,9 +296,8 @@ template <class Config, class T, class Position, class Score, class Epilogue>
 KILN_DEVICE void simtFlash(int queries, int keys, const HeadView<T> &query, const HeadView<T> &key,
                            const HeadView<T> &value, const Position &position, const Score &score,
                            const Epilogue &epilogue) {
-  const int b = int(blockIndexZ()), h = int(blockIndexY());
-  const auto tile =
-      FlashTile<Config>{queries, b, h, 0, position(b), 0}.at(int(gridBlocksX() - 1 - blockIndexX()), keys);
+  const auto tile = flashTileOf<FlashTile<Config>>(int(blockIndexZ()), int(blockIndexY()),
+                                                   int(gridBlocksX() - 1 - blockIndexX()), queries, keys, position);
   SimtFlash<Config, T, Score> thread{query, key, value, score, simtFlashStorage<Config>(), tile};
   thread.run();
   thread.finish(epilogue);

@@ -103,8 +103,8 @@ template <class Config> struct WgmmaFlashTasks {
       return {{{tile, tile.firstKey(), tile.keyEnd}}};
     } else {
       const int index = int(blockIndexZ()), tiles = ceilDiv(queries, Config::kTileQueries);
-      const FlashTile<Config> later =
-          flashTileOf<Config>(int(blockIndexX()) / Config::kWays, tiles - 1 - index, queries, keys, position);
+      const auto later = flashTileOf<FlashTile<Config>>(int(blockIndexY()), int(blockIndexX()) / Config::kWays,
+                                                        tiles - 1 - index, queries, keys, position);
       const FlashTile<Config> earlier = later.at(index, keys);
       const bool hasRange = later.keyEnd > Config::kRangeKeys, hasEarlier = earlier.firstQuery < later.firstQuery;
       WgmmaFlashTasks result = {{{later, rank > 0 && hasRange ? Config::kRangeKeys : 0,

@@ -138,6 +138,7 @@ const OpDef geluOp = {
                         {"gelu", {{"approx", Attribute::ident("erf")}}}},
     .deviceExpression =
         [](const Op &op, ArrayRef<std::string> x) {
+          // Rounding to bf16 moves results more than a less exact function does.
           const StringRef approx = op.identAttribute("approx");
           const bool isRounded = approx == "tanh" && op.result()->type.dtype == DType::BF16;
           return ("gelu_" + approx + (isRounded ? "_bf16(" : "(") + x[0] + ")").str();

@@ -175,6 +175,7 @@ TEST_F(NumberPrimitives, FunctionsAreAccurate) {
     }
 }
 
+// The emulated device's tanh is exact, so this checks the formula.
 TEST_F(NumberPrimitives, ApproximationsAreAsAccurateAsTheySay) {
   std::vector<float> in;
   for (int i = 0; i < 64; ++i)

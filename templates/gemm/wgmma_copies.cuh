@@ -155,7 +155,7 @@ template <class Config, class T, class Order> struct WgmmaCopies {
       return;
     const TilePlace first = block.place(0);
     waitForDependencies();
-    if (Shape::holdsRow(block.rows))
+    if (Shape::asksForRowsFirst(block.rows))
       waitForAskedRows();
     for (int step = 0; step < kAtOnce; ++step)
       if (step < block.steps())
@@ -175,7 +175,7 @@ template <class Config, class T, class Order> struct WgmmaCopies {
 
   /// Loads of rows for their operands would queue behind the copies of all blocks.
   KILN_DEVICE void waitForAskedRows() const {
-    if constexpr (Shape::kCanHoldRow)
+    if constexpr (Shape::kHoldsRows)
       waitBarrier(shared.mail.asked, 0);
   }
 

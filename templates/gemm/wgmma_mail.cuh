@@ -8,9 +8,9 @@
 // blocks before those of the next. A warp computes its share of a group, and of all before, before it waits for rows of
 // the group: so the warps that others wait for are never behind them, and none waits for what comes after its own wait.
 //
-// Rows from which operands are computed come to these warps by shared memory, which the tensor cores keep busy. Where
-// there are two teams or more, those behind the first compute them instead, of all rows before their first tile: they
-// would wait for their turn, while the first team's first products run, and hold rows in registers, which are free.
+// Rows from which operands are computed come to these warps one by one (wgmma_mail_rows.cuh). Where there are two teams
+// or more, those behind the first compute them instead, of all rows before their first tile: they would wait for their
+// turn, while the first team's first products run, and hold rows in registers, which are free.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -21,6 +21,7 @@
 #include "device/index.cuh"
 #include "device/vec.cuh"
 #include "device/warp.cuh"
+#include "gemm/wgmma_mail_rows.cuh"
 #include "gemm/wgmma_shape.cuh"
 #include "row_mail.cuh"
 
@@ -39,26 +40,29 @@ template <class Config, class Tiled, class Epilogue> struct WgmmaMail {
   const Epilogue &epilogue;
   const int warp;
 
-  KILN_DEVICE int step() const { return kMailWarps * int(gridBlocksX()) * Mail::kRows; }
-
   KILN_DEVICE void run() const {
     auto &shared = tiled.shared.mail;
     const Mail mail{epilogue, tiled.rows - 1};
+    auto rows = mailRowsOf<Config>(tiled, mail, warp);
     int next = Shape::kTeamsReadRows ? tiled.rows : (warp * int(gridBlocksX()) + int(blockIndexX())) * Mail::kRows;
-    const bool holds = Shape::holdsRow(tiled.rows);
-    const u32 stamp = holds ? sendHeldRow(mail, next) : start(next);
-    if (holds)
-      next = tiled.rows;
-    int place = 0;
+    int end = endOfGroup(0);
+    const u32 stamp = start(rows, next);
+    if (next < end) {
+      mail.send(next, rows.computeFirst(next, end), stamp);
+      next += rows.step();
+    }
 #pragma unroll 1
     for (int i = 0;; ++i) {
       const bool has = tiled.block.has(i);
       const int m = has ? tiled.block.place(i).m : 0;
-      // Behind its last tile, the warp's rows of all further groups.
-      const int end = has ? min((m / (kGroupRows / kM) + 1) * kGroupRows, tiled.rows) : tiled.rows;
+      if (i > 0) {
+        end = has ? endOfGroupOf(m) : tiled.rows;
+        if (next < end)
+          rows.continueWith(next);
+      }
 #pragma unroll 1
-      for (; next < end; next += step())
-        mail.send(next, compute(mail, next, place), stamp);
+      for (; next < end; next += rows.step())
+        mail.send(next, rows.compute(next, end), stamp);
       if (!has)
         return;
       if (i >= kTeams)
@@ -104,70 +108,27 @@ template <class Config, class Tiled, class Epilogue> struct WgmmaMail {
   }
 
 private:
-  /// Counts the block, waits for the kernels before and asks for the first rows. Returns the stamp of the launch.
-  KILN_DEVICE u32 start(int first) const {
+  /// The end of the rows that the warp computes before it waits for those of a tile: of the tile's group. Behind the
+  /// last tile, of all further groups.
+  KILN_DEVICE int endOfGroupOf(int m) const { return min((m / (kGroupRows / kM) + 1) * kGroupRows, tiled.rows); }
+  KILN_DEVICE int endOfGroup(int i) const {
+    return tiled.block.has(i) ? endOfGroupOf(tiled.block.place(i).m) : tiled.rows;
+  }
+
+  /// Counts the block, waits for the kernels before and asks for the warp's first row. Returns the stamp of the launch.
+  template <class Rows> KILN_DEVICE u32 start(Rows &rows, int first) const {
     MailStamp &stamp = tiled.shared.mail.stamp;
     if (warp > 0) {
-      ask(first);
+      waitForDependencies();
+      rows.ask(first);
       return stamp.wait();
     }
     const LaunchCount count(epilogue.mail);
-    ask(first);
+    waitForDependencies();
+    rows.ask(first);
     const u32 own = count.stamp();
     stamp.publish(own);
     return own;
-  }
-  KILN_DEVICE void ask(int first) const {
-    waitForDependencies();
-    if constexpr (Shape::kMailWarpsReadRows)
-      for (int i = 0; i < kRowsAtOnce; ++i)
-        copy(first + i * step(), i);
-  }
-
-  /// The same for a warp that has one row or none, which it holds and computes itself; and sends its operands.
-  KILN_DEVICE u32 sendHeldRow(const Mail &mail, int row) const {
-    if constexpr (Shape::kCanHoldRow) {
-      MailStamp &stamp = tiled.shared.mail.stamp;
-      if (warp > 0) {
-        const auto operands = computeHeldRow(mail, row);
-        const u32 own = stamp.wait();
-        mail.send(row, operands, own);
-        return own;
-      }
-      const LaunchCount count(epilogue.mail);
-      const auto operands = computeHeldRow(mail, row);
-      const u32 own = count.stamp();
-      mail.send(row, operands, own);
-      stamp.publish(own);
-      return own;
-    }
-    return 0;
-  }
-  KILN_DEVICE typename Mail::Operands computeHeldRow(const Mail &mail, int row) const {
-    waitForDependencies();
-    const bool exists = row < tiled.rows;
-    const auto held = mail.holdRow(row, exists, tiled.shared.mail.asked);
-    return exists ? epilogue.operandsOf(held) : typename Mail::Operands{};
-  }
-
-  // Rows come to shared memory, kRowsAtOnce at a time: there are no registers for so many loads in flight.
-  static constexpr int kRowsAtOnce = 2;
-  KILN_DEVICE void copy(int row, int place) const {
-    copyRow<Config::kDepth>(tiled.shared.mail.rows[warp][place], epilogue.rowAt(min(row, tiled.rows - 1)),
-                            row < tiled.rows);
-  }
-
-  /// The operands of the next rows, `place`: where the row is. Asks for the row that comes there next.
-  KILN_DEVICE typename Mail::Operands compute(const Mail &mail, int row, int &place) const {
-    if constexpr (Shape::kMailWarpsReadRows) {
-      waitAsyncCopies<kRowsAtOnce - 1>();
-      const auto operands = epilogue.operandsOf(typename Epilogue::Row(tiled.shared.mail.rows[warp][place]));
-      copy(row + kRowsAtOnce * step(), place);
-      place = (place + 1) % kRowsAtOnce;
-      return operands;
-    } else {
-      return mail.computeRows(row);
-    }
   }
 
   KILN_DEVICE void receiveTile(const Mail &mail, int m, int team, u32 stamp) const {

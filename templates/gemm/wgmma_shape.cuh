@@ -14,6 +14,7 @@ namespace kiln {
 
 /// Warps beside the producer that compute operands of rows for all blocks and get those of the block's tiles.
 constexpr int kMailWarps = 3;
+constexpr int kMailRowsAtOnce = 2; ///< rows on their way to the shared memory of one of them
 
 /// Constants that follow from a Config for elements of type T.
 template <class Config, class T> struct WgmmaTiledShape {
@@ -42,11 +43,18 @@ template <class Config, class T> struct WgmmaTiledShape {
   /// Who computes operands of rows from rows in memory: the warps beside the producer, or teams behind the first.
   static constexpr bool kMailWarpsReadRows = readsRows<Config>(0) && kTeams == 1;
   static constexpr bool kTeamsReadRows = readsRows<Config>(0) && kTeams > 1;
-  /// Whether a warp beside the producer can hold a row: one of 1024 elements, if registers are moved.
-  static constexpr bool kCanHoldRow =
-      kMailWarpsReadRows && (!kMovesRegisters || (kHasFewSums && Config::kDepth <= 1024));
-  /// Whether each of them holds the only row that it computes, of so many rows.
-  KILN_DEVICE static bool holdsRow(int rows) { return kCanHoldRow && rows <= kMailWarps * int(gridBlocksX()); }
+  /// Rows that one of these warps holds in registers: the one that it computes, and the next where there is room. If
+  /// registers are moved, that is beside few sums only, two rows of up to 768 elements or one of up to 1024.
+  static constexpr int kHeldRows = !kMailWarpsReadRows                     ? 0
+                                   : !kMovesRegisters                      ? 2
+                                   : !kHasFewSums || Config::kDepth > 1024 ? 0
+                                   : Config::kDepth > 768                  ? 1
+                                                                           : 2;
+  /// Whether they hold rows, or have them copied to shared memory.
+  static constexpr bool kHoldsRows = kHeldRows > 0;
+  static constexpr bool kCopiesRows = kMailWarpsReadRows && kHeldRows == 0;
+  /// Whether the copies of so many rows wait for the loads of those that warps hold: where no warp has a second one.
+  KILN_DEVICE static bool asksForRowsFirst(int rows) { return kHoldsRows && rows <= kMailWarps * int(gridBlocksX()); }
 
   // The cluster, and the share of an operand's tile that a block copies.
   using Cluster = WgmmaCluster<Config::kClusterM, Config::kClusterN, Config::kParts>;
@@ -86,9 +94,9 @@ template <class Shape> struct WgmmaPartSums<Shape, true> {
 template <class Config, class T, bool kExists = mailsRows<Config>(0)> struct WgmmaMailStorage {};
 template <class Config, class T> struct WgmmaMailStorage<Config, T, true> {
   using Shape = WgmmaTiledShape<Config, T>;
-  static constexpr int kRows = 2; ///< rows from which operands are computed, on their way to a warp
-  static constexpr bool kHasRows = Shape::kMailWarpsReadRows;
-  alignas(16) T rows[kHasRows ? kMailWarps : 1][kRows][kHasRows ? Config::kDepth : 8 / kRows];
+  /// Rows from which operands are computed, on their way to a warp.
+  alignas(16) T rows[Shape::kCopiesRows ? kMailWarps : 1][kMailRowsAtOnce]
+                    [Shape::kCopiesRows ? Config::kDepth : 8 / kMailRowsAtOnce];
   alignas(8) Vec<float, 2> ofRows[Shape::kTeams][Shape::kM];
   SharedBarrier loaded[Shape::kTeams], taken[Shape::kTeams];
   MailStamp stamp;

@@ -41,7 +41,8 @@
 //
 // Shared memory, all dynamic: kStages · (kTileM + kTileN) · 128 bytes, the barriers, and with parts
 // (1 - 1 / kParts) · kTileM · kTileN · 4 bytes for sums. With kMails, kTeams · (8 · kTileM + 16) + 32 bytes,
-// and with kReadsRows and one team 6 rows of the left operand; or kShared bytes, if these are more.
+// and with kReadsRows and one team 6 rows of the left operand, unless warps hold rows in registers (kHeldRows); or
+// kShared bytes, if these are more.
 //
 // Registers: a consumer's sums take kTileM / kConsumers · kTileN / 128, twice that with ranges. The producer gives
 // registers to the consumers.

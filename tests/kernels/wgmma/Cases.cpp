@@ -173,6 +173,9 @@ std::vector<WgmmaMatmulCase> wgmmaMailCases() {
       make(DType::F16, 140, 192, 264, {128, 96, 2, 1, 1, 1, 1, 2}, 1),
       make(DType::BF16, 1, 40, 136, {64, 64, 2, 1, 1}, 1),
       make(DType::BF16, 140, 192, 264, {128, 80, 3, 2, 1}, 2), // groups of 16 columns
+      make(DType::BF16, 1100, 64, 64, {64, 32, 4, 1, 1}, 5),   // two groups of tiles, warps that hold two rows
+      make(DType::F16, 140, 96, 776, {128, 96, 2, 2, 1}, 2),   // one row
+      make(DType::BF16, 70, 64, 1032, {128, 64, 2, 2, 1}, 2),  // none
       make(DType::F16, 70, 192, 264, {64, 112, 2, 1, 1, 1, 1, 2}, 1),
       make(DType::F16, 5, 192, 264, {128, 96, 2, 2, 1}, 2),          // no more rows than warps that compute them
       make(DType::BF16, 11, 64, 520, {64, 64, 2, 1, 1, 1, 1, 4}, 1), // the same in a cluster

@@ -62,8 +62,11 @@ protected:
     const uint32_t clusters = parts > 1 ? tiles : std::min(static_cast<uint32_t>(GetParam().blocks) / cluster, tiles);
     const int ofParts = parts > 1 ? 4 * m * n / parts * (parts - 1) + 16 : 1;
     const int stageBytes = (128 * stages * (m + n) + 8 * (2 * stages + teams) + ofParts + 15) / 16 * 16;
-    const int bytes = stageBytes + (kernel["kReadsRows"] && teams == 1 ? 12 * depth : 16) + teams * (8 * m + 16) + 32;
-    run(kernel, {cluster * clusters}, 128 * (1 + kernel["kConsumers"] * teams), (bytes + 1023) / 1024 * 1024, {out},
+    const int consumers = kernel["kConsumers"];
+    const bool holdsRows = consumers == 1 || (consumers == 2 && m / 2 * n / 128 <= 128 && depth <= 1024);
+    const bool copiesRows = kernel["kReadsRows"] && teams == 1 && !holdsRows;
+    const int bytes = stageBytes + (copiesRows ? 12 * depth : 16) + teams * (8 * m + 16) + 32;
+    run(kernel, {cluster * clusters}, 128 * (1 + consumers * teams), (bytes + 1023) / 1024 * 1024, {out},
         mappedX(rows, m / clusterN), mappedWeight(n, clusterM), x, means, squares, sums, bias, out, mail, rows);
   }
 };

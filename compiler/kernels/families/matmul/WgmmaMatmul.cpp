@@ -17,14 +17,17 @@ constexpr int64_t leastStagesOfHalf = 4;
 /// Stages of a block that takes all it can. More hold more of the weight before the kernel in front has ended, but
 /// leave less room for the next kernel's: that is for trials to find out.
 constexpr int64_t usualStages = 8;
+/// Bytes of the stages of a block whose warps hold rows for statistics: with more, prompts were slower
+/// (docs/experiments/prompts.md).
+constexpr int64_t mostBytesBesideHeldRows = 192 * 1024;
 
 namespace {
 
 /// The settings of a tile.
 struct WgmmaBlock {
   int64_t m, n, stages, consumers, teams, blocks, clusterM, clusterN, parts, ranges, shared;
-  bool mails;
-  int64_t rowBytes = 0; ///< of the rows that come to shared memory, for their statistics
+  bool mails, holdsRows = false; ///< whether warps beside the producer hold rows in registers, for their statistics
+  int64_t rowBytes = 0;          ///< of those that come to shared memory for that
 
   WgmmaBlock(const Op &op, const Tile &tile)
       : m(setting(tile, "tile_m")), n(setting(tile, "tile_n")), stages(setting(tile, "stages")),
@@ -32,13 +35,21 @@ struct WgmmaBlock {
         clusterM(setting(tile, "cluster_m")), clusterN(setting(tile, "cluster_n")), parts(setting(tile, "parts")),
         ranges(setting(tile, "ranges")), shared(setting(tile, "shared")), mails(rowMailBytes(op) > 0) {
     const Type &left = anchor(op)->operand(0)->type;
-    if (computesStatistics(op) && teams == 1)
-      rowBytes = *left.lastDim().asConstant() * dtypeSize(left.dtype);
+    const int64_t depth = *left.lastDim().asConstant();
+    if (computesStatistics(op) && teams == 1) {
+      holdsRows = canHoldRows(depth);
+      rowBytes = holdsRows ? 0 : depth * dtypeSize(left.dtype);
+    }
   }
 
   int64_t threads() const { return 128 * (1 + consumers * teams); }
   /// Sums of a thread; with ranges, it has two sets.
   int64_t sums() const { return m / consumers * n / 128; }
+  /// Whether the warps beside the producer have registers for rows of so many elements: if they give none to consumers,
+  /// or beside two consumers with few sums.
+  bool canHoldRows(int64_t depth) const {
+    return threads() <= 256 || (threads() == 384 && sums() * std::min<int64_t>(ranges, 2) <= 128 && depth <= 1024);
+  }
   /// Registers of a consumer: its sums, and about as many as the epilogue needs.
   int64_t registers() const { return sums() * std::min<int64_t>(ranges, 2) + 40; }
   /// Those that a consumer gets from the producer, and those that each thread has at the start, which must be enough
@@ -132,8 +143,10 @@ static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, S
   // Without parts, steps of the next tile follow those of the last.
   auto most = std::max<int64_t>(block.parts == 1 ? usualStages : 2,
                                 static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), block.parts)));
-  int64_t room = bytes - block.sharedBytes(), ofStage = (roles.m + n) * stepBytes + 2 * barrierBytes;
-  tile.insert_or_assign("stages", std::min({mostStages, most, room / ofStage}));
+  int64_t operands = (roles.m + n) * stepBytes, room = bytes - block.sharedBytes();
+  if (block.holdsRows)
+    most = std::min(most, mostBytesBesideHeldRows / operands);
+  tile.insert_or_assign("stages", std::min({mostStages, most, room / (operands + 2 * barrierBytes)}));
   if (block.cluster() > 2)
     tile.insert_or_assign("blocks", clustersAtOnce(block, target) * block.cluster());
   return tile;

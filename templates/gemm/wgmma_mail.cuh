@@ -45,6 +45,7 @@ template <class Config, class Tiled, class Epilogue> struct WgmmaMail {
     const Mail mail{epilogue, tiled.rows - 1};
     auto rows = mailRowsOf<Config>(tiled, mail, warp);
     int next = Shape::kTeamsReadRows ? tiled.rows : (warp * int(gridBlocksX()) + int(blockIndexX())) * Mail::kRows;
+    // The first group comes before the loop: in it, a row that is on its way would keep registers through all tiles.
     int end = endOfGroup(0);
     const u32 stamp = start(rows, next);
     if (next < end) {

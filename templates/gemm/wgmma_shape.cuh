@@ -52,7 +52,7 @@ template <class Config, class T> struct WgmmaTiledShape {
                                                                            : 2;
   /// Whether they hold rows, or have them copied to shared memory.
   static constexpr bool kHoldsRows = kHeldRows > 0;
-  static constexpr bool kCopiesRows = kMailWarpsReadRows && kHeldRows == 0;
+  static constexpr bool kCopiesRows = kMailWarpsReadRows && !kHoldsRows;
   /// Whether the copies of so many rows wait for the loads of those that warps hold: where no warp has a second one.
   KILN_DEVICE static bool asksForRowsFirst(int rows) { return kHoldsRows && rows <= kMailWarps * int(gridBlocksX()); }
 

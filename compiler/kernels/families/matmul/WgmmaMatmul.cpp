@@ -17,8 +17,8 @@ constexpr int64_t leastStagesOfHalf = 4;
 /// Stages of a block that takes all it can. More hold more of the weight before the kernel in front has ended, but
 /// leave less room for the next kernel's: that is for trials to find out.
 constexpr int64_t usualStages = 8;
-/// Bytes of the stages of a block whose warps hold rows for statistics: with more, prompts were slower
-/// (docs/experiments/prompts.md).
+/// Bytes of the usual stages of a block whose warps hold rows for statistics: with more, prompts were slower
+/// (docs/experiments/prompts.md). Tiles with more stages than usual are for trials, which may find otherwise.
 constexpr int64_t mostBytesBesideHeldRows = 192 * 1024;
 
 namespace {
@@ -45,13 +45,14 @@ struct WgmmaBlock {
   int64_t threads() const { return 128 * (1 + consumers * teams); }
   /// Sums of a thread; with ranges, it has two sets.
   int64_t sums() const { return m / consumers * n / 128; }
+  int64_t sumsOfSets() const { return sums() * std::min<int64_t>(ranges, 2); }
   /// Whether the warps beside the producer have registers for rows of so many elements: if they give none to consumers,
   /// or beside two consumers with few sums.
   bool canHoldRows(int64_t depth) const {
-    return threads() <= 256 || (threads() == 384 && sums() * std::min<int64_t>(ranges, 2) <= 128 && depth <= 1024);
+    return threads() <= 256 || (threads() == 384 && sumsOfSets() <= 128 && depth <= 1024);
   }
   /// Registers of a consumer: its sums, and about as many as the epilogue needs.
-  int64_t registers() const { return sums() * std::min<int64_t>(ranges, 2) + 40; }
+  int64_t registers() const { return sumsOfSets() + 40; }
   /// Those that a consumer gets from the producer, and those that each thread has at the start, which must be enough
   /// for the sums of one instruction. Warps beside the producer that compute statistics keep some.
   int64_t mostRegisters() const { return threads() > 384 ? 160 : threads() > 256 && mails ? 232 : 240; }
@@ -144,7 +145,7 @@ static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, S
   auto most = std::max<int64_t>(block.parts == 1 ? usualStages : 2,
                                 static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), block.parts)));
   int64_t operands = (roles.m + n) * stepBytes, room = bytes - block.sharedBytes();
-  if (block.holdsRows)
+  if (block.holdsRows && mostStages == usualStages)
     most = std::min(most, mostBytesBesideHeldRows / operands);
   tile.insert_or_assign("stages", std::min({mostStages, most, room / (operands + 2 * barrierBytes)}));
   if (block.cluster() > 2)

@@ -345,8 +345,10 @@ std::vector<RowsCase> mapCases() {
   };
 }
 
+Variant mathKernel() { return kernel("math_functions", DType::F32); }
+
 std::vector<Variant> allSimtKernels() {
-  std::vector<Variant> all;
+  std::vector<Variant> all = {mathKernel()};
   auto append = [&](const auto &cases) {
     for (const auto &c : cases)
       all.push_back(c.kernel);

@@ -48,6 +48,7 @@ std::vector<RowsCase> scoreRowsCases(); ///< score_rows
 std::vector<RowsCase> causalSoftmaxCases();
 std::vector<RowsCase> maskedSoftmaxCases();
 std::vector<RowsCase> mapCases();
+Variant mathKernel(); ///< math_functions
 
 /// Every kernel of the lists above.
 std::vector<Variant> allSimtKernels();

@@ -7,22 +7,27 @@ using Element = float;
 struct Config {
   static constexpr int kThreads = 128;
 };
+// Where kiln's functions come before CUDA's of the same names.
+namespace kiln {
+template <class Put> KILN_DEVICE void putFunctions(float x, float positive, const Put &put) {
+  put(exp(x));
+  put(exp2(x));
+  put(log(positive));
+  put(rsqrt(positive));
+  put(reciprocal(positive));
+  put(tanh(x));
+  put(approximateTanh(x));
+  put(erf(x));
+  put(gelu_tanh(x));
+  put(gelu_tanh_bf16(x));
+  put(gelu_erf(x));
+}
+} // namespace kiln
 extern "C" __global__ void __launch_bounds__(Config::kThreads)
     math_functions(const Element *x, const Element *positive, Element *out, int count) {
   const int i = int(blockIndexX()) * Config::kThreads + int(threadIndex());
   if (i >= count)
     return;
   int row = 0;
-  const auto put = [&](float value) { out[row++ * count + i] = value; };
-  put(exp(x[i]));
-  put(exp2(x[i]));
-  put(log(positive[i]));
-  put(rsqrt(positive[i]));
-  put(reciprocal(positive[i]));
-  put(tanh(x[i]));
-  put(approximateTanh(x[i]));
-  put(erf(x[i]));
-  put(gelu_tanh(x[i]));
-  put(gelu_tanh_bf16(x[i]));
-  put(gelu_erf(x[i]));
+  putFunctions(x[i], positive[i], [&](float value) { out[row++ * count + i] = value; });
 }

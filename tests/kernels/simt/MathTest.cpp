@@ -5,12 +5,15 @@
 #include "kernels/simt/Cases.h"
 
 #include <cmath>
+#include <numbers>
 
 namespace kiln {
 namespace {
 
 /// As geluTanh(), which loses the digits of small results.
-double exactGelu(double x) { return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double exactGelu(double x) {
+  return x / (1 + std::exp(-2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
 
 /// The distance of a number from the next larger float.
 double ulp(double value) { return std::ldexp(1.0, std::max(std::ilogb(value), -126) - 23); }

@@ -175,7 +175,7 @@ TEST_F(NumberPrimitives, FunctionsAreAccurate) {
     }
 }
 
-// The emulated device's tanh is exact, so this checks the formula.
+// The emulated device's tanh is exact, so this checks the formula. tests/kernels/simt/MathTest.cpp runs on GPUs, too.
 TEST_F(NumberPrimitives, ApproximationsAreAsAccurateAsTheySay) {
   std::vector<float> in;
   for (int i = 0; i < 64; ++i)

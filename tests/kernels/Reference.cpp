@@ -43,7 +43,10 @@ void addElements(Expectation &x, ArrayRef<double> y) {
     x.add(i, y[i]);
 }
 
-double geluTanh(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double geluTanh(double x) {
+  const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+  return x / (1 + std::exp(-2 * u)); // 0.5 x (1 + tanh(u)), which would lose the digits of small results
+}
 double geluErf(double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
 
 void apply(Expectation &x, function_ref<double(double)> f) {
